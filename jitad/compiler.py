@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import pipeline
-from .calling.compiled import BODY, Compiled, Program, Prototype, Shape
+from .calling.compiled import BODY, Compiled, Portable, Program, Prototype, Shape
 from .calling.signature import Signature
 from .errors import UnsupportedError
 from .frontend.captured.leaves import Opened
@@ -29,12 +29,14 @@ from .ir.types import Array
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
-from .lowering.llvm import float_state
+from .lowering.llvm import capi, float_state
 from .lowering.llvm.emit import global_name, symbol
 from .lowering.math.ops import Options as LoweringOptions
 from .lowering.planning import run_length
 from .lowering.python import entry_point
+from .lowering.python.entry import Entry
 from .lowering.python.exceptions import Failures
+from .separate import extract, units
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
@@ -63,8 +65,13 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
 
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
-                     options: Options, leaves: Sequence[Any], widened: frozenset[Place]) -> Compiled:
-    """Machine code for ``fun`` at this signature, with an entry point for calls of this shape."""
+                     options: Options, leaves: Sequence[Any], widened: frozenset[Place],
+                     written: Callable[..., Any] | None = None, portable: bool = False) -> Compiled:
+    """Machine code for ``fun`` at this signature, with an entry point for calls of this shape.
+
+    ``written``: the user's function, of which ``fun`` may be a derivative.  ``portable``: what other processes need is
+    kept too (``Compiled.portable``).
+    """
     clock = _Clock()
     if options.parallel:
         openmp.functions()
@@ -73,13 +80,32 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         _refuse_arrays_elsewhere(program)
         clock("trace")
         observe = dumper()
+        parts = _taken_out(program, options, written)
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
-        _lower(compiled, program.module, program.root, shape, names, options)
+        if parts:
+            _link(compiled, program.module, parts, options)
+            clock("linked functions")
+        _lower(compiled, program.module, program.root, shape, names, portable)
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
+
+
+def _taken_out(program: trace_program.Traced, options: Options, written: Any) -> dict[str, extract.Part]:
+    """The functions that are compiled separately, which are external in the module from now on."""
+    if options.parallel or options.checkpoint is not None or pipeline.SEPARATE in pipeline.left_out():
+        return {}
+    return extract.extract(program.module, [program.root], program.shared, written)
+
+
+def _link(compiled: Compiled, module: Module, parts: dict[str, extract.Part], options: Options) -> None:
+    """Compile the functions that were taken out, and declare in the module what it calls of them."""
+    operands = units.link(module, parts, lowering_options(options, compiled.flush))
+    compiled.failures = Failures(module)
+    compiled.failures.operands |= operands
+    compiled.linked = [part.owner.__qualname__ for part in parts.values()]
 
 
 def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:
@@ -118,24 +144,41 @@ def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
     return {i: value for i, value in enumerate(program.out_static) if value is not UNBOUND}
 
 
-def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options
+def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], portable: bool = False
            ) -> cpu.Native:
-    flat = not compiled.enterable() or compiled.is_flat(shape)
-    entry = compiled.flat_entry("jitad.entry") if flat else compiled.entry("jitad.entry", shape, names)
-    if not flat or compiled.is_flat(shape):
-        compiled.entries[shape] = entry
+    with capi.recording() as objects:
+        shaped, flat = _entries(compiled, shape, names, portable)
+        entries = [entry for entry in (shaped, flat) if entry is not None]
 
-    def extend(lowering: ModuleLowering) -> list[str]:
-        return [entry_point.write(lowering.writer, entry), _alias(lowering, root)]
+        def extend(lowering: ModuleLowering) -> list[str]:
+            return [*(entry_point.write(lowering.writer, entry) for entry in entries), _alias(lowering, root)]
 
-    compiled.native = native = cpu.compile_module(module, [root], compiled.options, extend)
-    entry.code = native.address(entry.name)
-    if flat:
-        compiled.set_call(entry)
+        compiled.native = native = cpu.compile_module(module, [root], compiled.options, extend, portable)
+    for entry in entries:
+        entry.code = native.address(entry.name)
+    if flat is not None:
+        compiled.set_call(flat)
+    if portable:
+        compiled.portable = Portable(native.unit, objects, entries, native.names)
     for stage in ("llvm", "asm"):
         if stage in _dumped():
             _dump(stage, getattr(native, stage))
     return native
+
+
+def _entries(compiled: Compiled, shape: Shape, names: Sequence[str], portable: bool
+             ) -> tuple[Entry | None, Entry | None]:
+    """The entry point for calls of this shape, or a flat one if that serves them too or they cannot have their own.
+
+    Code for other processes has both, since they should not have to compile the second.
+    """
+    if not compiled.enterable() or compiled.is_flat(shape):
+        entry = compiled.flat_entry("jitad.entry")
+        if compiled.is_flat(shape):
+            compiled.entries[shape] = entry
+        return None, entry
+    entry = compiled.entries[shape] = compiled.entry("jitad.entry", shape, names)
+    return entry, compiled.flat_entry("jitad.flat") if portable else None
 
 
 def _alias(lowering: ModuleLowering, root: str) -> str:
@@ -158,24 +201,25 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 
 
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
-               leaves: Sequence[Any] = ()) -> str:
-    """The text of one stage for this signature; compiles again up to that stage."""
+               leaves: Sequence[Any] = (), arch: str = nvptx.ARCH) -> str:
+    """The text of one stage for this signature; compiles again up to that stage.  ``arch``: the GPU's, for PTX."""
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan, kernels "
+                         "and sass")
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
     if stage not in ("llvm", "asm"):
-        return module_text(program.module, program.root, stage)
+        return module_text(program.module, program.root, stage, arch)
     pipeline.run(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
     shape = Shape(len(args.children), tuple(kwargs.static))
-    native = _lower(compiled, program.module, program.root, shape, (), options)
+    native = _lower(compiled, program.module, program.root, shape, ())
     return native.llvm if stage == "llvm" else native.asm
 
 
-def module_text(module: Module, root: str, stage: str) -> str:
+def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH) -> str:
     """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
     if stage != "ir":
         pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
@@ -191,7 +235,7 @@ def module_text(module: Module, root: str, stage: str) -> str:
         from .mlir.text import print_mlir
         return print_mlir(build.to_loops(module))
     if stage == "ptx":
-        return nvptx.to_ptx(module, [root])
+        return nvptx.to_ptx(module, [root], arch)
     native = cpu.compile_module(module, [root], lowering_options(Options(fastmath=module.fastmath), False),
                                 lambda lowering: [_alias(lowering, root)])
     return native.llvm if stage == "llvm" else native.asm

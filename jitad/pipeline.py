@@ -154,6 +154,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
+    ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
     ("optimized", "hoist_transpose", _plain(hoist_transpose)),
@@ -173,11 +174,19 @@ NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop"
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
+# What ``JITAD_WITHOUT`` takes besides: separate compilation (``separate/``), which comes before the passes.
+SEPARATE = "separate"
 
 
 def _rules(module: Module) -> None:
     """Drops derivative rules of functions that are never differentiated, and the functions that only such rules use."""
     needed_rules(module, list(module.functions))
+
+
+def _zero_cotangents(module: Module) -> None:
+    """Skips loops and iterations of the reverse sweep that would add multiples of a cotangent that is zero."""
+    for iterations in (False, True):
+        zero_cotangents(module, iterations)
 
 
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
@@ -188,7 +197,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
-    "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": zero_cotangents,
+    "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
     "loop_versioning": loop_versioning, "if_conversion": if_conversion, "index_scan": index_scan,
@@ -203,7 +212,7 @@ def left_out() -> frozenset[str]:
     names = frozenset(name for name in map(str.strip, os.environ.get("JITAD_WITHOUT", "").split(",")) if name)
     if needed := sorted(names & set(NEEDED)):
         raise ValueError(f"JITAD_WITHOUT: no program compiles without {', '.join(needed)}")
-    if unknown := sorted(names - set(OPTIONAL)):
+    if unknown := sorted(names - {*OPTIONAL, SEPARATE}):
         raise ValueError(f"JITAD_WITHOUT: no pass {', '.join(unknown)}: there are {', '.join(OPTIONAL)}")
     return names
 

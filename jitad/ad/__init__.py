@@ -38,10 +38,10 @@ HIGHEST = 4
 
 
 def differentiate(module: Module) -> None:
-    """Make every function in ``module.derived`` until none is missing."""
+    """Make every function in ``module.derived`` until none is missing, but the derivatives of external functions."""
     arguments_alone(module)
     made: set[str] | None = None
-    while todo := [n for n in module.derived if n not in module.functions]:
+    while todo := [n for n in module.derived if n not in module.functions and not module.is_external(n)]:
         if made is not None:
             _tidy(module, made)
         before = set(module.functions)
@@ -101,7 +101,10 @@ def _waits(module: Module, base: str) -> bool:
     """True if ``base``, or a function that it calls directly or not, has yet to be made."""
     seen, todo = {base}, [base]
     while todo:
-        func = module.functions.get(todo.pop())
+        name = todo.pop()
+        func = module.functions.get(name)
+        if func is None and module.is_external(name):
+            continue
         if func is None:
             return True
         for block in func.blocks:

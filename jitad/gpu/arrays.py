@@ -8,6 +8,7 @@ another library.  Basic indexing makes views, as in NumPy; arithmetic, compariso
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,29 @@ class Memory:
 
     def __del__(self) -> None:
         self.driver.free(self.address)
+
+
+class Adopted:
+    """Memory of another library, which lives as long as this object."""
+
+    __slots__ = ("driver", "address", "owner")
+
+    def __init__(self, driver: Driver, address: int, size: int, owner: Any) -> None:
+        self.driver, self.address, self.owner = driver, address, owner
+        if hasattr(driver, "adopt"):                         # drivers that check addresses
+            driver.adopt(address, size)
+            _adopted[address] += 1
+
+    def __del__(self) -> None:
+        if hasattr(self.driver, "disown"):
+            _adopted[self.address] -= 1
+            if not _adopted[self.address]:
+                del _adopted[self.address]
+                self.driver.disown(self.address)
+
+
+_adopted: Counter[int] = Counter()
+"""The number of ``Adopted`` of the host's memory at an address."""
 
 
 class DeviceArray:
@@ -298,7 +322,10 @@ def as_device(x: Any, target: str) -> Any:
     elif not is_host(target) or found.device[0] not in (dlpack.CPU, dlpack.CUDA_HOST):
         raise TypeInferenceError(f"an array on DLPack's device {found.device} is given to a function of "
                                  f"target={target!r}", hint="convert it to a NumPy array")
-    return DeviceArray(target, driver, found.address, found.shape, found.dtype, found.owner, found.strides)
+    made = DeviceArray(target, driver, found.address, found.shape, found.dtype, None, found.strides)
+    first, last = _extent(made)
+    made.owner = Adopted(driver, first, last - first if made.size else 0, found.owner)
+    return made
 
 
 def _interface(x: Any) -> dict[str, Any] | None:

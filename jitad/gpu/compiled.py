@@ -47,15 +47,12 @@ class Passed:
         self.addresses: list[int] = []
         self.known: dict[int, DeviceBuffer] = {}           # arrays of the host, by id
         self.owners: list[Any] = []
-        self.adopted: list[int] = []
 
     def leaf(self, x: Any) -> Any:
         """The argument as a host program takes it."""
         if isinstance(x, DeviceArray):
             whole = x.contiguous()
             self.owners.append(whole.owner)
-            if not isinstance(whole.owner, Memory):
-                self._adopt(whole)
             return whole.buffer()
         if not isinstance(x, np.ndarray):
             return x
@@ -71,19 +68,10 @@ class Passed:
         """Frees the copies, and keeps memory of others until the device has read it."""
         for address in self.addresses:
             self.driver.free(address)
-        for address in self.adopted:
-            self.driver.disown(address)                    # type: ignore[attr-defined]
         foreign = [owner for owner in self.owners if not isinstance(owner, Memory)]
         keep = getattr(self.driver, "keep_until_done", None)
         if foreign and keep is not None:
             keep(foreign)
-
-    def _adopt(self, x: DeviceArray) -> None:
-        """Tells a driver that checks addresses of memory that it has not allocated."""
-        adopt = getattr(self.driver, "adopt", None)
-        if adopt is not None and x.address:
-            adopt(x.address, x.nbytes)
-            self.adopted.append(x.address)
 
 
 @dataclass(eq=False)
@@ -121,7 +109,7 @@ class DeviceCompiled(Compiled):
             results = self.code.run(driver, [passed.leaf(x) for x in given])
         finally:
             passed.free()
-        return self._build(self._leaves(driver, results))
+        return self.build(self._leaves(driver, results))
 
     def _leaves(self, driver: Driver, results: Sequence[Any]) -> tuple[Any, ...]:
         """The leaves of the result: new device arrays, numbers, and what is known at compile time."""

@@ -197,10 +197,17 @@ class CudaDriver:
             return found
 
     def _load(self, image: Image) -> Loaded:
+        self._need_stack(max((k.stack for k in image.kernels), default=0))
         module = self._link(self._compile(image, self.arch).encode())
         kernels = {k.name: (self._call("cuModuleGetFunction", module, k.name.encode(), doing=f"the kernel {k.name}"),
                             Arguments(k.params)) for k in image.kernels}
         return Loaded(module, kernels, self._unused)
+
+    def _need_stack(self, size: int) -> None:
+        """Raises the bytes that each thread has for calls, if kernels need more: those with recursion."""
+        limit = self.cuda.CUlimit.CU_LIMIT_STACK_SIZE
+        if size and size > int(self._call("cuCtxGetLimit", limit)):
+            self._call("cuCtxSetLimit", limit, size, doing=f"a stack of {size} bytes for each thread")
 
     def _link(self, ptx: bytes) -> Any:
         """The module that the driver makes of PTX; an error has the text that the driver's assembler wrote."""

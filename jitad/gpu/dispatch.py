@@ -24,6 +24,7 @@ from ..frontend.columns.pack import returned
 from ..frontend.trace.trace_program import Traced
 from ..lowering.gpu.program import DeviceProgram, compile_program
 from ..lowering.gpu.ptx import to_ptx
+from ..lowering.jit.nvptx import ARCH
 from ..lowering.python.exceptions import Failures
 from ..pytree import map_leaves
 from .arrays import DeviceArray
@@ -31,8 +32,6 @@ from .assembling import sass
 from .compiled import DeviceCompiled, kind_for
 from .drivers import driver_of, in_use
 
-ARCH = "sm_80"
-"""The architecture that is shown where there is no device, and ``inspect`` is given none."""
 STAGES = ("ptx", "sass", "plan", "kernels")
 
 
@@ -40,8 +39,8 @@ class DeviceDispatcher(Dispatcher):
     """The code of one function for a target."""
 
     def __init__(self, target: Any, written: Callable[..., Any], options: Options, static: tuple[str | int, ...],
-                 derive: tuple[str, Any] | None, prepare: Callable[[], None]) -> None:
-        super().__init__(target, written, options, static, derive, prepare)
+                 derive: tuple[str, Any] | None, prepare: Callable[[], None], cached: bool = False) -> None:
+        super().__init__(target, written, options, static, derive, prepare, cached)
         self.kind = kind_for(options.target)
 
     # --- calls ------------------------------------------------------------------------------------
@@ -55,12 +54,12 @@ class DeviceDispatcher(Dispatcher):
         """The result of a call; compiles first if there is no code for it."""
         driver = driver_of(self.options.target)
         sig, leaves = self.signature(args, kwargs)
-        compiled, captured = self._version(sig, leaves)
+        compiled, captured, _ = self._version(sig, leaves)
         for _ in range(ATTEMPTS if compiled is None else 0):
             made = self.compile(sig, leaves, args, kwargs)
             if made.signature != sig:                      # long lists are read element by element
                 sig, leaves = self.signature(args, kwargs)
-            compiled, captured = self._version(sig, leaves)
+            compiled, captured, _ = self._version(sig, leaves)
             if compiled is not None:
                 break
         if compiled is None:
@@ -95,7 +94,7 @@ class DeviceDispatcher(Dispatcher):
         """The text of a stage; of PTX and SASS for the architecture ``arch=…``, by default the device's."""
         if stage not in STAGES:
             return super().text(stage, args, kwargs)
-        arch = None if "arch" in self.parameters.names else kwargs.pop("arch", None)
+        arch = self.arch_among(kwargs)
 
         def look(sig: Signature, options: Options, leaves: Sequence[Any]) -> DeviceProgram:
             return device_program(compiler.traced(self.fun, sig, options, leaves), options)

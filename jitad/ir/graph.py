@@ -2,8 +2,9 @@
 
 ::
 
-    module    ::= exception* derived* rule* function*
+    module    ::= exception* external* derived* rule* function*
     exception ::= "exception" number (kind | "class" string) [message] ["args" literal] ["at" file ":" line]
+    external  ::= "external" "@" name "(" (["own"] type)* ")" "->" "(" type* ")"     ; in another module (``External``)
     derived   ::= "derived" "@" name "=" kind "@" name "wrt" literal      ; a derivative asked for (``Derived``)
     rule      ::= "rule" "@" name "=" kind "@" name ("," "@" name)* "wrt" literal    ; its derivative (``Rule``)
     function  ::= "func" "@" name "(" param* ")" "->" "(" type* ")" attrs? "{" block+ "}"
@@ -317,11 +318,30 @@ class Rule:
     wrt: tuple[int, ...]
 
 
+@dataclass
+class External:
+    """A function of another module, which is compiled separately.
+
+    Its derivatives, which ``Module.derived`` names, are external too.  ``symbol``, ``exceptions`` and ``code`` are set
+    when it has been compiled: its name for the linker, the number of its first exception in this module, and its
+    machine code.  ``recursive``: it may call itself.
+    """
+
+    params: tuple[Type, ...]
+    results: tuple[Type, ...]
+    own: frozenset[int] = frozenset()
+    recursive: bool = False
+    symbol: str = ""
+    exceptions: int = 0
+    code: Any = None
+
+
 class Module:
     """Functions by name, exceptions by number, derivatives still to be made, and rules for making them."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
+        self.external: dict[str, External] = {}
         self.exceptions: list[ExcInfo] = []
         self.shortages: list[ExcInfo] = []           # exceptions for memory and stack, added by lowering
         self.derived: dict[str, Derived] = {}
@@ -338,7 +358,7 @@ class Module:
 
     def unique_name(self, stem: str) -> str:
         name, n = stem, 1
-        while name in self.functions or name in self.derived:
+        while name in self.functions or name in self.derived or name in self.external:
             name, n = f"{stem}.{n}", n + 1
         return name
 
@@ -346,6 +366,12 @@ class Module:
         """Enter an exception and return its number (``loc`` makes it distinct)."""
         self.exceptions.append(info)
         return len(self.exceptions) - 1
+
+    def is_external(self, name: str) -> bool:
+        """True for a function of another module, and for its derivatives."""
+        while name in self.derived and name not in self.functions and name not in self.external:
+            name = self.derived[name].base
+        return name in self.external
 
     def derive(self, base: str, kind: str, wrt: Iterable[int]) -> str:
         """The name of a derivative of ``base``; the ``ad`` pass makes every function that was requested."""

@@ -29,6 +29,9 @@ def signature(module: Module, name: str) -> Signature | None:
     func = module.functions.get(name)
     if func is not None:
         return Signature(tuple(func.param_types), tuple(func.result_types), frozenset(func.own))
+    outside = module.external.get(name)
+    if outside is not None:
+        return Signature(outside.params, outside.results, outside.own)
     derived = module.derived.get(name)
     if derived is None or derived.base == name:
         return None
@@ -43,7 +46,7 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
     wrt = tuple(base.params[i] for i in d.wrt)
     seeds = tuple(t for t in base.results if carries_adjoint(t))
     if d.kind == "vjp":
-        return Signature(base.params + seeds, base.results + wrt)
+        return Signature(base.params + seeds, base.results + wrt, base.own)
     if d.kind == "fwd":
         return Signature(base.params, (*base.results, STACK), base.own)
     if d.kind == "keep":
@@ -55,4 +58,6 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
         own = frozenset(range(first, first + len(accumulators)))
         return Signature((*primals, *seeds, *accumulators, STACK), wrt, own)
     tangents = tuple(t for t in base.results if is_float(t))
-    return Signature(base.params + tuple(t for t in wrt if is_float(t)), base.results + tangents)
+    varied = [i for i in d.wrt if is_float(base.params[i])]
+    own = base.own | {len(base.params) + k for k, i in enumerate(varied) if i in base.own}
+    return Signature(base.params + tuple(base.params[i] for i in varied), base.results + tangents, own)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from ...ir.graph import Block, ExcInfo, Function, Value
-from ...ir.types import Array, Scalar
+from ...ir.graph import Block, ExcInfo, External, Function, Value
+from ...ir.types import Array, Scalar, Type
 from ...passes.analysis.lanes import LANES
 from ...passes.analysis.loops import loop_forest
 from ..llvm import context, types
@@ -235,24 +235,38 @@ class FunctionBuilder(ABC):
 
     def call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
         """Call a function and propagate a failure; returns the results."""
+        return self._call(global_name(symbol(callee.name)), callee.param_types, callee.result_types, values)
+
+    def call_external(self, callee: External, values: Sequence[Lowered]) -> list[Lowered]:
+        """Call a function of another module; its exceptions have numbers of their own in this one."""
+        kinds = ", ".join(["ptr", *(t for kind in callee.params for t in types.parts_of(kind))])
+        name = self.writer.declare(callee.symbol, types.result_struct(callee.results), kinds, "nounwind")
+        return self._call(name, callee.params, callee.results, values, callee.exceptions)
+
+    def _call(self, name: str, params: Sequence[Type], result_types: Sequence[Type], values: Sequence[Lowered],
+              exceptions: int = 0) -> list[Lowered]:
+        """Call ``name``; ``exceptions``: what is added to the number of an exception."""
         code = self.code
-        struct = types.result_struct(callee.result_types)
+        struct = types.result_struct(result_types)
         args = ["ptr %ctx"]
-        for kind, value in zip(callee.param_types, values):
+        for kind, value in zip(params, values):
             args += [f"{t} {x}" for t, x in zip(types.parts_of(kind), types.split(value))]
-        name = global_name(symbol(callee.name))
         out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
         status = code.op(f"extractvalue {struct} {out}, 0", "status")
+        good = code.op(f"icmp eq i32 {status}, 0", "c")
+        if exceptions:                                       # shortages, which are negative, are the same everywhere
+            moved = code.op(f"add i32 {status}, {exceptions}")
+            status = code.op(f"select i1 {code.op(f'icmp sgt i32 {status}, 0')}, i32 {moved}, i32 {status}")
         results: list[Lowered] = []
         i = 1
-        for t in callee.result_types:
+        for t in result_types:
             parts = []
             for _ in types.parts_of(t):
                 parts.append(code.op(f"extractvalue {struct} {out}, {i}"))
                 i += 1
             results.append(types.assemble(t, parts))
-        self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
-        if not all(isinstance(t, Scalar) for t in callee.result_types):
+        self.require(good, status)
+        if not all(isinstance(t, Scalar) for t in result_types):
             self.allocates()
         return results
 

@@ -23,6 +23,7 @@ class ModuleBuilder:
         self.shortages: dict[tuple[int, Loc], int] = {}      # statuses for a lack of memory or stack, by place
         self.writer = Writer(target.triple, target.layout)
         self.functions: dict[str, Function] = {}
+        self.external = module.external                      # functions of other modules, by name
         self.callees: dict[str, set[str]] = {}
         self._reach()
         self.sharing = class_summaries(self.functions)
@@ -37,7 +38,8 @@ class ModuleBuilder:
             name = todo.pop()
             if name not in self.functions:
                 func = self.functions[name] = self.module.functions[name]
-                self.callees[name] = {op.attrs["callee"] for op in func.all_ops() if op.name == "call"}
+                self.callees[name] = {op.attrs["callee"] for op in func.all_ops() if op.name == "call"
+                                      and op.attrs["callee"] not in self.external}
                 todo += sorted(self.callees[name])
 
     def _below(self, name: str) -> set[str]:
@@ -52,8 +54,8 @@ class ModuleBuilder:
         return seen
 
     def is_called(self, func: Function) -> bool:
-        """True if a function of the module calls ``func``, not only entries."""
-        return any(func.name in callees for callees in self.callees.values())
+        """True if a function of this or of another module calls ``func``, not only entries."""
+        return "exported" in func.attrs or any(func.name in callees for callees in self.callees.values())
 
     def function_attributes(self, func: Function) -> str:
         wish = "never" if func.name in self.cut else func.attrs.get("inline", "")      # those of ``cut`` have two calls

@@ -299,6 +299,9 @@ class Flow:
 
     def _call(self, op: Op) -> None:
         """Lower a call and the jump to its continuation."""
+        outside = self.fn.module.external.get(op.attrs["callee"])
+        if outside is not None:
+            return self._go(op.edges[0], self.fn.call_external(outside, [self.fn.values[v] for v in op.operands]))
         callee = self.fn.module.functions[op.attrs["callee"]]
         if "threads" in op.attrs and parallel_calls.possible(self.fn.module, callee, op.attrs["threads"]):
             return self._go(op.edges[0], parallel_calls.call(self.fn, op))

@@ -25,6 +25,9 @@ from .cuda_toolkit import libdevice
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
+ARCH = "sm_80"
+"""The architecture for which PTX is shown unless another one is asked for."""
+
 
 @cache
 def _machine(arch: str) -> llvm.TargetMachine:
@@ -33,7 +36,7 @@ def _machine(arch: str) -> llvm.TargetMachine:
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=arch, opt=3)
 
 
-def to_ptx(module: Module, roots: Sequence[str], arch: str = "sm_80", options: Options | None = None,
+def to_ptx(module: Module, roots: Sequence[str], arch: str = ARCH, options: Options | None = None,
            extend: Extend | None = None) -> str:
     """PTX of the functions that ``roots`` reach; ``extend`` as in ``cpu.compile_module``."""
     options = options or Options()

@@ -7,6 +7,7 @@ A scalar is one LLVM value (a bool is ``i1`` in a register and ``i8`` in memory)
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.types import ALL, Array, Scalar, Stack, Type
@@ -88,6 +89,6 @@ def split(value: Lowered) -> list[str]:
     return value.parts() if isinstance(value, Buffer) else [value]
 
 
-def result_struct(types: list[Type]) -> str:
+def result_struct(types: Sequence[Type]) -> str:
     """The type that a function returns: its status, then the parts of its results."""
     return "{ " + ", ".join(["i32", *(p for t in types for p in parts_of(t))]) + " }"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ...ir.graph import Function, Module
+from ...ir.graph import External, Function, Module
 from ...ir.types import Array
 from ...passes.analysis.loops import counted, loop_forest
 
@@ -20,15 +20,21 @@ IMMEDIATE = {"get", "dim"}   # ops on arrays that take no longer for large ones
 
 
 def reachable(module: Module, root: str) -> list[Function]:
-    """``root`` and all functions that it may call, directly or not."""
+    """``root`` and all functions of the module that it may call, directly or not."""
     found: dict[str, Function] = {}
     todo = [root]
     while todo:
         name = todo.pop()
-        if name not in found:
+        if name not in found and name in module.functions:
             found[name] = module.functions[name]
             todo += callees(found[name])
     return list(found.values())
+
+
+def external(module: Module, root: str) -> list[External]:
+    """The functions of other modules that ``root`` may call."""
+    return [module.external[name] for func in reachable(module, root) for name in callees(func)
+            if name in module.external]
 
 
 def callees(func: Function) -> Iterator[str]:
@@ -40,17 +46,23 @@ def callees(func: Function) -> Iterator[str]:
 def recursive(module: Module, root: str) -> bool:
     """True if ``root`` can reach a function that can reach itself."""
     functions = reachable(module, root)
-    done: set[str] = set()
+    if any(e.recursive for e in external(module, root)):
+        return True
+    done: set[str] = {c for f in functions for c in callees(f) if c in module.external}
+    count = len(done)
     while True:                                  # repeatedly remove functions whose callees are all removed
         ready = [f.name for f in functions if f.name not in done and all(c in done for c in callees(f))]
         if not ready:
-            return len(done) < len(functions)
+            return len(done) - count < len(functions)
         done.update(ready)
 
 
 def effort(module: Module, root: str) -> str:
-    """The estimate for ``root`` and its callees: ``"short"``, ``"sizes"`` or ``"long"``."""
-    if recursive(module, root):
+    """The estimate for ``root`` and its callees: ``"short"``, ``"sizes"`` or ``"long"``.
+
+    Functions are large that are compiled separately.
+    """
+    if recursive(module, root) or external(module, root):
         return "long"
     found = {of_function(f) for f in reachable(module, root)}
     return "long" if "long" in found else "sizes" if "sizes" in found else "short"

@@ -59,6 +59,10 @@ class CUpointer_attribute(enum.IntEnum):
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9
 
 
+class CUlimit(enum.IntEnum):
+    CU_LIMIT_STACK_SIZE = 0
+
+
 class CUstreamCaptureMode(enum.IntEnum):
     CU_STREAM_CAPTURE_MODE_GLOBAL = 0
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
@@ -132,7 +136,7 @@ class Device:
 
     CUresult, CUdevice_attribute, CUmemPool_attribute = CUresult, CUdevice_attribute, CUmemPool_attribute
     CUjit_option, CUevent_flags, CUpointer_attribute = CUjit_option, CUevent_flags, CUpointer_attribute
-    CUstreamCaptureMode, CUstream, cuuint64_t = CUstreamCaptureMode, CUstream, cuuint64_t
+    CUstreamCaptureMode, CUlimit, CUstream, cuuint64_t = CUstreamCaptureMode, CUlimit, CUstream, cuuint64_t
 
     def __init__(self, memory: int = 1 << 24, kernels: dict[str, Callable[..., None]] | None = None,
                  devices: int = 1, pools: bool = True) -> None:
@@ -153,6 +157,7 @@ class Device:
         self.launched: list[tuple[str, int, int, int]] = []
         self._handles = itertools.count(0x1000)
         self._started = False
+        self.stack = 1024
         self._lock = threading.RLock()
 
     # --- plumbing ---------------------------------------------------------------------------------
@@ -231,6 +236,15 @@ class Device:
     def cuCtxSetCurrent(self, context: Any) -> Answer:
         assert isinstance(context, CUcontext)
         self.current.add(threading.get_ident())
+        return OK
+
+    def cuCtxGetLimit(self, limit: Any) -> Answer:
+        assert limit == CUlimit.CU_LIMIT_STACK_SIZE
+        return CUresult.CUDA_SUCCESS, self.stack
+
+    def cuCtxSetLimit(self, limit: Any, value: int) -> Answer:
+        assert limit == CUlimit.CU_LIMIT_STACK_SIZE
+        self.stack = value
         return OK
 
     # --- streams and events -----------------------------------------------------------------------
@@ -385,12 +399,16 @@ class Device:
         name = self.functions[int(function)]
         if not 0 < gx < 2**31 or not 0 < bx <= 1024:
             return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        run, types = self.kernels[name], self.kernels[name].__annotations__       # type: ignore[misc]
-        kinds = [t for key, t in types.items() if key not in ("device", "grid", "return")]
+        run, kinds = self.kernels[name], self.kinds(name)
         pointers = (ctypes.c_void_p * len(kinds)).from_address(params)
         values = [kind.from_address(p).value for kind, p in zip(kinds, pointers)]     # copied before it returns
         self.launched.append((name, gx, bx, shared))
         return self._queue(stream, lambda: run(self, gx, *values))
+
+    def kinds(self, name: str) -> list[Any]:
+        """The types of the arguments of a kernel, for ``ctypes``."""
+        types = self.kernels[name].__annotations__
+        return [t for key, t in types.items() if key not in ("device", "grid", "return")]
 
     # --- graphs -----------------------------------------------------------------------------------
 

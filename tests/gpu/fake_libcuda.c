@@ -16,6 +16,7 @@ enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY 
        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4, CU_JIT_ERROR_LOG_BUFFER = 5, CUDA_VERSION = 13000 };
 
+static size_t stack = 1024;
 static int live, handles, recording, count;
 static struct { double a; CUdeviceptr y, x; long long n; } recorded[16];
 
@@ -30,6 +31,8 @@ CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d) {
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { *c = (CUcontext)0x10; return 0; }
 CUresult cuCtxSetCurrent(CUcontext c) { return c == (CUcontext)0x10 ? 0 : CUDA_ERROR_INVALID_CONTEXT; }
+CUresult cuCtxGetLimit(size_t *size, int limit) { *size = stack; return limit; }
+CUresult cuCtxSetLimit(int limit, size_t size) { stack = size; return limit; }
 CUresult cuStreamCreate(CUstream *s, unsigned flags) { *s = (CUstream)(long)(0x100 + ++handles); return 0; }
 CUresult cuStreamSynchronize(CUstream s) { return 0; }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) { return 0; }

@@ -1,7 +1,9 @@
 """``CudaDriver`` over a stand-in for ``cuda.bindings.driver`` that does queued work as late as a device may."""
 
 import ctypes
-import os
+import dataclasses
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +38,7 @@ def cuda() -> Device:
 @pytest.fixture
 def driver(cuda: Device) -> Iterator[CudaDriver]:
     made = CudaDriver(bindings.load(lambda: cuda), lambda image, arch: PTX)
+    made.debug = False                                     # with JITAD_DEBUG=1 it waits for each kernel
     yield made
     made.synchronize()
     assert not cuda.live, "device memory has not been freed"
@@ -207,16 +210,38 @@ def test_threads_share_a_device(driver: CudaDriver) -> None:
     assert not wrong
 
 
-def test_a_forked_process_is_told(driver: CudaDriver) -> None:
-    driver.synchronize()
-    child = os.fork()
-    if child == 0:
-        try:
-            driver.allocate(8)
-        except DeviceError as error:
-            os._exit(0 if "spawn" in str(error) else 2)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+FORK = """
+import os
+from jitad.errors import DeviceError
+from jitad.gpu.cuda import CudaDriver
+from tests.gpu.fake_cuda import Device
+device = Device()
+device.cuInit(0)
+driver = CudaDriver(device)
+driver.free(driver.allocate(8))
+if os.fork() == 0:
+    try:
+        driver.allocate(8)
+    except DeviceError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+driver.free(driver.allocate(8))
+"""
+
+
+def test_a_forked_process_is_told() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
+    assert done.returncode == 0 and "multiprocessing's 'spawn'" in done.stdout, done
+
+
+def test_kernels_with_recursion_get_a_larger_stack(driver: CudaDriver, cuda: Device) -> None:
+    driver.load(AXPY)
+    assert cuda.stack == 1024
+    kernel = dataclasses.replace(KERNEL, stack=1 << 16)
+    for _ in range(2):
+        driver.load(Image("", (kernel,)))
+    assert cuda.stack == 1 << 16 and cuda.calls.count("cuCtxSetLimit") == 1
 
 
 def test_a_device_without_a_memory_pool(cuda: Device) -> None:

@@ -32,6 +32,8 @@ def main() -> None:
     driver.copy(py, px, 32)
     driver.fill(px, 0, 16)
     assert fetched(driver, py, x).tolist() == [0, 1, 2, 3] and fetched(driver, px, x).tolist() == [0, 0, 2, 3]
+    driver._need_stack(4096)
+    assert driver._call("cuCtxGetLimit", driver.cuda.CUlimit.CU_LIMIT_STACK_SIZE) == 4096
     driver.wait_for(9)
     driver.waited_for_by(7)
     driver.keep_until_done(object())

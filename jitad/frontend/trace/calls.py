@@ -97,8 +97,15 @@ def callable_of(t: Trace, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
         inner, self_ = fun.parts() if isinstance(fun, BoundMethod) else (fun.__func__, t.lift(fun.__self__))
         return callable_of(t, inner, [self_, *args])
     if getattr(type(fun), "is_jitad", False):
+        _note_jitted(t, fun)
         return callable_of(t, fun.py_func, args)
     return builtin.forwarder(fun), [fun, *args]
+
+
+def _note_jitted(t: Trace, fun: Any) -> None:
+    """Remember that a function is compiled for itself, so that it may be compiled separately."""
+    if isinstance(fun.py_func, types.FunctionType):
+        t.session.jitted[builtin.fn_of(fun.py_func, t).code] = fun
 
 
 def _by_position(t: Trace, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -287,6 +294,7 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
     if special is not None:
         return _call_builtin(t, fun, special, args, kwargs)
     if getattr(type(fun), "is_jitad", False):
+        _note_jitted(t, fun)
         return t.call(fun.py_func, *args, **kwargs)
     if hasattr(type(fun), "traced_call"):
         return fun.traced_call(t, tuple(args), kwargs)

@@ -177,6 +177,8 @@ def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) ->
         session.stack.pop()
     spec.done = True
     spec.depends.discard(spec)
+    if fn.code in session.jitted:
+        session.shared[name] = session.jitted[fn.code]
     return spec
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ... import pytree
@@ -35,7 +35,8 @@ class Traced:
 
     ``root`` takes the leaves of the arguments in order, then the values at the places ``captured``, whose types are
     ``captured_leaves``.  It returns the leaves of the result; ``in_structure`` is the structure of ``(args, kwargs)``.
-    The program is valid while the ``guards`` hold.
+    The program is valid while the ``guards`` hold.  ``shared``: the functions that come from compiled functions of the
+    user, by name.
     """
 
     module: Module
@@ -50,6 +51,7 @@ class Traced:
     captured_leaves: list[Leaf]
     guards: list[Guard]
     leaves: Sequence[Any]              # of the arguments
+    shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def consts(self) -> list[Any]:
@@ -120,7 +122,7 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
         specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
         if not t.returns:
             callers.note_calls(module, name)
-            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [], *_read(t))
+            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [], *_read(t), t.session.shared)
         t.join(t.returns, [t.result], "exit")
         value = containers.export(t, t.load(t.result))
         leaves, out_structure = pytree.flatten(value)
@@ -136,7 +138,7 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
         drop_unreached(module, [name])                       # rules of functions that recursion has traced again
     callers.note_calls(module, name)
     return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
-                  [v.weak for v in syms], static, *_read(t))
+                  [v.weak for v in syms], static, *_read(t), t.session.shared)
 
 
 def _read(t: FunctionTrace) -> tuple[list[Place], list[Leaf], list[Guard], Sequence[Any]]:

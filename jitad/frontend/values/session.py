@@ -55,6 +55,8 @@ class Session:
     options: Options
     functions: dict[Any, Specialisation] = field(default_factory=dict)
     stack: list[Specialisation] = field(default_factory=list)
+    jitted: dict[Any, Any] = field(default_factory=dict)      # compiled functions that are called, by their codes
+    shared: dict[str, Any] = field(default_factory=dict)      # the same, by the names of their IR functions
     variants: dict[Any, int] = field(default_factory=dict)    # number of specialisations of each code
     keep: dict[int, Any] = field(default_factory=dict)        # objects whose ids are used in keys
     heaps: dict[Family, Layout] = field(default_factory=dict)      # families of the nodes that the program allocates

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ...errors import NOWHERE, Loc
-from ..graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Rule, Value
+from ..graph import Block, Derived, Edge, ExcInfo, External, Filled, Function, Module, Op, Operand, Rule, Value
 from ..ops import OPS, TERMINATORS, result_types
 from ..type_rules import TypeRuleError
 from ..types import BOOL, F32, F64, I64, SCALARS, STACK, Dim, Scalar, Type, make
@@ -34,6 +34,9 @@ def parse_module(text: str, file: str = "", function: type[FunctionParser] | Non
     while t.now.kind != "end":
         if t.accept("exception"):
             _exception(t, module)
+        elif t.accept("external"):
+            name = _name(t)
+            module.external[name] = _external(t)
         elif t.accept("derived"):
             name = _name(t)
             t.expect("=")
@@ -50,7 +53,7 @@ def parse_module(text: str, file: str = "", function: type[FunctionParser] | Non
                 t.fail(f"a second function @{func.name}", start)
             module.add(func)
         else:
-            t.fail(f"expected 'func', 'exception', 'derived' or 'rule', found {t.now.text!r}")
+            t.fail(f"expected 'func', 'exception', 'external', 'derived' or 'rule', found {t.now.text!r}")
     return module
 
 
@@ -70,6 +73,20 @@ def _exception(t: Tokens, module: Module) -> None:
         t.expect(":")
         loc = Loc(file, int(t.take("number", "a line number").text))
     module.exceptions.append(ExcInfo(kind, message, loc, cls, args, texts))
+
+
+def _external(t: Tokens) -> External:
+    own: list[bool] = []
+
+    def param() -> Type:
+        own.append(t.accept("own"))
+        return type_(t)
+    t.expect("(")
+    params = tuple(t.list(param, ")"))
+    t.expect("->")
+    t.expect("(")
+    results = tuple(t.list(lambda: type_(t), ")"))
+    return External(params, results, frozenset(i for i, is_own in enumerate(own) if is_own))
 
 
 def _rule(t: Tokens) -> tuple[str, Rule]:

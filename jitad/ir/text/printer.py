@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import Loc
-from ..graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Rule, Value
+from ..graph import Block, Derived, Edge, ExcInfo, External, Filled, Function, Module, Op, Operand, Rule, Value
 from ..ops import TERMINATORS
 from ..types import Array, Scalar, Stack, Type, dtype_of
 
@@ -56,6 +56,7 @@ def print_module(module: Module, locations: bool = False, function: type[Functio
     """
     printer = function or FunctionPrinter
     head = [_exception(i, info) for i, info in enumerate(module.exceptions)]
+    head += [_external(name, e) for name, e in module.external.items()]
     head += [_derived(name, d) for name, d in module.derived.items()]
     head += [_rule(name, r) for name, r in module.rules.items()]
     parts = ["\n".join(head)] if head else []
@@ -269,6 +270,11 @@ def _class_name(cls: Any) -> str:
 
 def _place(loc: Loc) -> str:
     return f" at {quoted(loc.file)}:{loc.line}" if loc.line else ""
+
+
+def _external(name: str, e: External) -> str:
+    params = ", ".join(("own " if i in e.own else "") + str(t) for i, t in enumerate(e.params))
+    return f"external {global_name(name)}({params}) -> ({', '.join(map(str, e.results))})"
 
 
 def _derived(name: str, d: Derived) -> str:

@@ -167,5 +167,6 @@ def drop_unreached(module: Module, roots: Iterable[str]) -> None:
             todo.append(module.derived[name].base)
         todo += module.rules[name].functions if name in module.rules else ()
     module.functions = {n: f for n, f in module.functions.items() if n in reached}
+    module.external = {n: e for n, e in module.external.items() if n in reached}
     module.derived = {n: d for n, d in module.derived.items() if n in reached}
     module.rules = {n: r for n, r in module.rules.items() if n in reached}

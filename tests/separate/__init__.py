@@ -1,0 +1,1 @@
+"""Functions that are compiled separately from the programs that call them."""
