@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.gpu.device.emitter import Emitter
+from jitad.lowering.math import ops
 
 from bench.ordinary import FIELDS
 from examples import char_rnn, gmm, treelstm
-from jitad import value_and_grad
+from jitad import DeviceError, value_and_grad
 from jitad.gpu.simulated import SimulatedDriver
+from jitad.ir.types import Scalar
 from tests.gpu.programs import compare, compiled
 from tests.gpu.small import PROGRAMS
 from tests.loop_level.test_programs import programs, smaller
@@ -35,6 +38,24 @@ def test_other_orders_of_threads(name: str) -> None:
     case = compiled(fun, *args)
     for checked, order in ((True, 1), (False, None), (False, 2)):
         compare(case, SimulatedDriver(checked, order))
+
+
+def plain_add(e: Emitter, t: Scalar, value: str, ptr: str) -> None:
+    e.store(t, ops.apply(e, "add", t, [e.load(t, ptr), value], {}, t), ptr)
+
+
+PLANTED = {"no barrier": ("barrier", lambda e: None, "training", "data race .* the shared array"),
+           "addition that is not atomic": ("atomic_add", plain_add, "histogram", "data race .* of argument")}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_bugs_planted_in_the_lowering_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, wrong, program, told = PLANTED[name]
+    monkeypatch.setattr(Emitter, method, wrong)
+    fun, args = PROGRAMS[program]
+    with pytest.raises(DeviceError, match=told) as error:
+        on_device(fun, *args)
+    assert "small.py" in str(error.value)                # the user's line
 
 
 @pytest.mark.long
