@@ -17,11 +17,11 @@ DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test long cpus fuzz planted lint docs bench clean
+.PHONY: help demo check test long cpus fuzz planted lint docs bench test-gpu bench-gpu clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.examples ## train three differentiable programs on real data (under three minutes)
 	@$(PY) -m examples.demo $(if $(DATA),--data $(DATA))
@@ -59,6 +59,20 @@ docs: $(VENV)/.docs ## the site, in out/site
 
 bench: $(VENV)/.bench ## every benchmark against its peers, one core, 20 minutes (out/bench/index.html); ARGS="--quick"
 	@$(PY) -m bench $(if $(DATA),--data $(DATA)) $(ARGS)
+
+test-gpu: $(VENV)/.test ## the tests of GPU code on this machine's NVIDIA GPU
+	@$(call need_driver,tests)
+	@$(MAKE) --no-print-directory $(VENV)/.cuda
+	@JITAD_TEST_DEVICE=1 $(PY) -m pytest tests/gpu
+
+bench-gpu: $(VENV)/bin/python ## the benchmarks on this machine's NVIDIA GPU, beside JAX and PyTorch if they are in .venv
+	@$(call need_driver,benchmarks)
+	@$(MAKE) --no-print-directory $(VENV)/.cuda
+	@$(PY) -m bench.device $(ARGS)
+
+# Before anything is installed for it.
+need_driver = $(PY) -c "import ctypes; ctypes.CDLL('libcuda.so.1')" 2>/dev/null || { \
+	echo "no $(1) on a GPU: there is no NVIDIA driver on this machine (libcuda.so.1); the simulator needs none" >&2; exit 1; }
 
 clean: ## remove what was made here, .venv included
 	rm -rf $(VENV) out build *.egg-info

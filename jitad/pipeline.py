@@ -154,6 +154,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
+    ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
     ("optimized", "hoist_transpose", _plain(hoist_transpose)),
@@ -182,6 +183,12 @@ def _rules(module: Module) -> None:
     needed_rules(module, list(module.functions))
 
 
+def _zero_cotangents(module: Module) -> None:
+    """Skips loops and iterations of the reverse sweep that would add multiples of a cotangent that is zero."""
+    for iterations in (False, True):
+        zero_cotangents(module, iterations)
+
+
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
@@ -190,7 +197,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
-    "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": zero_cotangents,
+    "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
     "loop_versioning": loop_versioning, "if_conversion": if_conversion, "index_scan": index_scan,

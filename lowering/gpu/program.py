@@ -25,7 +25,7 @@ from .image import Image
 class DeviceProgram:
     """A program: ``image`` with its kernels, ``source`` of the host program.
 
-    ``may_fail``: a kernel may raise an exception.
+    ``slots``: the results of one kernel at most.  ``may_fail``: a kernel may raise an exception.
     """
 
     image: Image
@@ -33,6 +33,7 @@ class DeviceProgram:
     types: tuple[Any, ...]
     main: Callable[..., list[Any]]
     failures: Failures
+    slots: int
     may_fail: bool
     shown: str
     _loaded: dict[int, tuple[Driver, Any]] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class DeviceProgram:
         known = self._loaded.get(id(driver))
         if known is None:
             known = self._loaded[id(driver)] = driver, driver.load(self.image)
-        rt = runtime.Runtime(driver, known[1], self.may_fail, self.failures)
+        rt = runtime.Runtime(driver, known[1], self.slots, self.may_fail, self.failures)
         given = [runtime.received(x, t) for x, t in zip(leaves, self.types, strict=True)]
         try:
             results = self.main(rt, *given)
@@ -86,4 +87,4 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     exec(compile(source, f"<host program of {root}>", "exec"), space)
     image = Image(writer.text(), tuple(launches.kernels))
     return DeviceProgram(image, source, tuple(loops.functions[root].param_types), space[code.name(root)], failures,
-                         writer.defines("gpu_fail"), plan.text())
+                         launches.slots, writer.defines("gpu_fail"), plan.text())

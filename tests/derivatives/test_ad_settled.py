@@ -208,7 +208,9 @@ def test_gradients(f: Callable[[Any], float]) -> None:
     value, bar = jit(value_and_grad(f))(a)
     assert value == pytest.approx(f(a), rel=1e-12)
     np.testing.assert_allclose(bar, interpret(grad(f), a), rtol=1e-10, atol=1e-12)
-    check_grads(f, (a,), order=2 if f in (cholesky, behind) else 1)
+    check_grads(f, (a,), order=2 if f in (cholesky, behind, state) else 1)
+    if f in (sweeps, state, inside):
+        np.testing.assert_allclose(jit(f, grad=True, checkpoint=True).grad(a), bar, rtol=1e-10)
 
 
 @pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (lu, 0), (recurrence, 1), (sweeps, 2), (state, 0),

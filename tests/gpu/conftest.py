@@ -7,11 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from jitad.errors import DeviceError
 from jitad.gpu.cuda import CudaDriver
-from jitad.gpu.drivers import using
+from jitad.gpu.drivers import driver_of, using
 from jitad.gpu.recording import RecordingDriver
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu import simulated_cuda
+
+
+def pytest_configure() -> None:
+    """Ends the run if it is for a device, and there is none."""
+    if simulated_cuda.REAL:
+        try:
+            driver_of("cuda")
+        except DeviceError as error:
+            pytest.exit(f"JITAD_TEST_DEVICE=1: {error}", 1)
 
 
 @pytest.fixture(params=["cuda-sim", "cuda"])

@@ -177,7 +177,7 @@ def test_the_cuda_array_interface(cuda: CudaDriver) -> None:
     double = jit(lambda x: 2 * x, target="cuda")
     interface = mine.T.__cuda_array_interface__
     assert interface["shape"] == (6, 4) and interface["strides"] == (8, 48) and interface["typestr"] == "<f8"
-    found = as_device(Interface(mine.T, stream=0x99), "cuda")
+    found = as_device(Interface(mine.T, stream=int(cuda.stream)), "cuda")
     assert found.address == mine.address and found.strides == (8, 48)
     check(double(Interface(mine.T)), 2 * X.T)
     check(double(Interface(mine, stream=None)), 2 * X)

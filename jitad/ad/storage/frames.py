@@ -18,6 +18,8 @@ Only values that the reverse sweep reads are considered, which is to-be-recorded
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.aliasing.liveness import ValueSet
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
@@ -81,7 +83,7 @@ class Frames:
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self.sizes = Sizes(self._dominates, sweep.home)
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
-        self.revisited: Revisited | None = None
+        self.revisited: Callable[[Op, list[Loop]], bool] | None = None
         self._number()
 
     def _run_again(self, rerun: Rerun, plan: Plan) -> None:
@@ -249,10 +251,11 @@ class Frames:
         while level is not None and level is not outer:
             loops.append(level)
             level = level.parent
-        if level is not outer or op.name != "get" or self.split:
-            return False                                     # of two functions, the first one has no end yet
-        if self.revisited is None:
-            self.revisited = Revisited(self.sweep.func)
+        if level is not outer or op.name != "get":
+            return False
+        if self.revisited is None:                           # the first of two functions has no end yet
+            func = self.sweep.func
+            self.revisited = Revisited(func) if all(b.term is not None for b in func.blocks) else lambda *_: False
         return self.revisited(op, loops)
 
     def _reads(self, op: Op) -> dict[Value, Value]:

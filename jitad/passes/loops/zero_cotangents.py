@@ -1,4 +1,4 @@
-"""Skips loops of the reverse sweep that would add multiples of a cotangent that is zero.
+"""Skips loops and iterations of the reverse sweep that would add multiples of a cotangent that is zero.
 
 The cotangent of a value that a minimum, a maximum or a branch did not choose is zero: ``select(c, x, 0.0)``.  If the
 value was computed in a loop, such as the distance to a centre that is not the nearest, the reverse loop adds zeros::
@@ -10,6 +10,16 @@ value was computed in a loop, such as the distance to a centre that is not the n
 A loop qualifies if all that it passes on is what it received, with additions of values that *vanish* with the
 cotangent: products with it, quotients, sums and selections of such values.  Where a factor is infinite the product
 would be NaN; the derivative of what was not chosen is zero.
+
+An iteration is skipped in the same way, if the loop cannot be vectorised anyway.  It has received a cotangent from a
+later iteration: as a scalar, if a running minimum keeps one of many candidates, or in an array, if a table of minima is
+filled.  All but the iterations on the best path then find zeros::
+
+    loop(i, z, b):  g = select m, z, 0.0                  loop(i, z, b):  g = select m, z, 0.0
+                    y = select m, 0.0, z                                  branch g != 0.0, work, skip
+                    c = add_at b, g * w[i], i      →      work: y = …, c = …;  jump next(y, c)
+                    branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
+                                                          next(y, c): branch more, loop(i + 1, y, c), …
 """
 
 from __future__ import annotations
@@ -21,20 +31,29 @@ from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, loop_forest
 
 
-def zero_cotangents(module: Module) -> None:
+def zero_cotangents(module: Module, iterations: bool = False) -> None:
+    """Skip loops, before those that can be are vectorised; or ``iterations`` of the loops that are left."""
     for func in module.functions.values():
         if any(op.attrs.get("acc") for op in func.all_ops()):          # there is a reverse sweep
             for loop in loop_forest(func).loops:
-                _try(func, loop)
+                if loop.preheader is not None and loop.exit is not None and loop.latch is loop.head:
+                    (_skip_iterations if iterations else _skip_loop)(func, loop)
 
 
-def _try(func: Function, loop: Loop) -> None:
-    if loop.preheader is None or loop.exit is None or loop.latch is None or len(loop.blocks) > 1:
-        return
+def _skip_loop(func: Function, loop: Loop) -> None:
     for z in dict.fromkeys(v for op in loop.head.ops for v in op.operands if v.block not in loop.blocks):
-        kept = _kept(func, loop, z) if _may_be_zero(z) else None
-        if kept is not None:
+        kept = _kept(loop, z) if _may_be_zero(z) else None
+        if kept is not None and _leaves_unchanged(func, loop, kept):
             return _guard(func, loop, z, kept)
+
+
+def _skip_iterations(func: Function, loop: Loop) -> None:
+    if loop.head.term is not None and loop.head.term.attrs.get("cold"):
+        return
+    for z in (v for op in loop.head.ops for v in op.results):
+        kept = _kept(loop, z) if _is_received(loop, z) else None
+        if kept is not None and _Iteration(func, loop, z, kept).run():
+            return
 
 
 def _may_be_zero(v: Value) -> bool:
@@ -47,10 +66,27 @@ def _is_zero(v: Value) -> bool:
     return v.const is not None and v.const == 0
 
 
-def _kept(func: Function, loop: Loop, z: Value) -> dict[Value, Value] | None:
+def _is_received(loop: Loop, z: Value) -> bool:
+    """True if ``z`` is a cotangent that later iterations pass on by selection, so that the loop has no vectors."""
+    op, back = z.op, loop.back_edge().args
+    assert op is not None
+    if op.name == "select" and _may_be_zero(z):              # a scalar that is used up where it was chosen
+        return any(v.owner is loop.head and back[v.index] is not v for v in op.operands[1:])
+    if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
+        return False
+    array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
+    added = []
+    for user in loop.head.ops:
+        if user.operands and user.operands[0] is name and user.name in ("set", "add_at"):
+            name = user.result
+            added += [user.operands[1]] if user.name == "add_at" else []
+    return array.owner is loop.head and bool(added) and all(map(_may_be_zero, added))
+
+
+def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
     """For each value that equals a parameter of the loop if ``z`` is zero, that parameter.
 
-    None if the loop then passes on anything else, or if it adds nothing to an array.
+    None if the loop adds nothing to an array.
     """
     vanishing = {z}
     kept = {p: p for p in loop.head.params}
@@ -58,16 +94,47 @@ def _kept(func: Function, loop: Loop, z: Value) -> dict[Value, Value] | None:
     for op in loop.head.ops:
         if not op.results:
             return None                                  # a check
+        if op is z.op:
+            continue
         to = _added_to(op, vanishing)
         if _vanishes(op, vanishing):
             vanishing.add(op.result)
         elif to in kept:
             kept[op.result] = kept[to]
             updates |= op.name == "add_at"
+        elif (same := _selected(op, z, kept) or _cleared(op, z)) is not None:
+            kept[op.result] = kept[same]
+    return kept if updates else None
+
+
+def _selected(op: Op, z: Value, kept: dict[Value, Value]) -> Value | None:
+    """What a selection yields if ``z`` is zero: one value from both sides, or what ``z`` does not select."""
+    if op.name != "select":
+        return None
+    c, x, y = op.operands
+    if x in kept and y in kept and kept[x] is kept[y]:
+        return x
+    if z.op is None or z.op.name != "select" or z.op.operands[0] is not c:
+        return None
+    other = z.op.operands[2:0:-1]                            # select c, z, 0 beside select c, 0, z
+    pairs = list(zip((x, y), other))
+    same = [u for u, v in pairs if u is v and u in kept]
+    return same[0] if len(same) == 1 and all(u is v or _is_zero(u) and _is_zero(v) for u, v in pairs) else None
+
+
+def _cleared(op: Op, z: Value) -> Value | None:
+    """The array of which ``op`` clears the element that was loaded as ``z``, a zero."""
+    load = z.op
+    if op.name != "set" or load is None or load.name != "get" or not _is_zero(op.operands[1]):
+        return None
+    return op.operands[0] if [op.operands[0], *op.operands[2:]] == load.operands else None
+
+
+def _leaves_unchanged(func: Function, loop: Loop, kept: dict[Value, Value]) -> bool:
+    """True if the loop passes on what it received, and later code reads nothing else."""
     back = loop.back_edge()
     unchanged = {p for p in loop.head.params if kept.get(back.args[p.index]) is p}
-    leaving = (*loop.exit_edge().args, *_read_behind(func, loop)) if updates else ()
-    return kept if updates and all(kept.get(a) in unchanged for a in leaving) else None
+    return all(kept.get(a) in unchanged for a in (*loop.exit_edge().args, *_read_behind(func, loop)))
 
 
 def _vanishes(op: Op, vanishing: set[Value]) -> bool:
@@ -129,3 +196,51 @@ def _move(source: Block, target: Block, params: dict[Value, Value], behind: list
     for block in behind:
         for op in block.all_ops():
             op.replace_uses(params)
+
+
+class _Iteration:
+    """Branches around the rest of an iteration if ``z``, which it has computed, is zero.
+
+    ``first``: the ops that are needed in any case: those of ``z`` and of the counter.
+    """
+
+    def __init__(self, func: Function, loop: Loop, z: Value, kept: dict[Value, Value]) -> None:
+        self.func, self.loop, self.z, self.kept = func, loop, z, kept
+        assert loop.head.term is not None
+        self.term = loop.head.term
+        read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
+        self.passed = list(dict.fromkeys((*read, *_read_behind(func, loop))))
+        self.first: set[Op] = set()
+        for v in (z, *self.term.operands, *(v for v in self.passed if v not in kept)):
+            self._need(v)
+
+    def _need(self, v: Value) -> None:
+        todo = [v]
+        while todo:
+            op = todo.pop().op
+            if op is not None and op.block is self.loop.head and op not in self.first:
+                self.first.add(op)
+                todo += op.operands
+
+    def run(self) -> bool:
+        """Rewrite the loop; returns False if nothing can be skipped."""
+        head = self.loop.head
+        rest = [op for op in head.ops if op not in self.first]
+        own = {v for op in rest for v in op.results}
+        if any(op.name in ("set", "add_at") for op in self.first) or not any(op.name == "add_at" for op in rest):
+            return False
+        work, skip, latch = (self.func.new_block(name) for name in ("work", "skip", "next"))
+        head.ops = [op for op in head.ops if op in self.first]
+        work.ops = rest
+        for op in rest:
+            op.block = work
+        passed = [v for v in self.passed if v in own]
+        set_term(work, "jump", edges=[Edge(latch, passed)])
+        set_term(skip, "jump", edges=[Edge(latch, [self.kept[v] for v in passed])])
+        params = {v: latch.add_param(v.type, v.hint) for v in passed}
+        for op in (self.term, *(op for b in self.func.blocks if b not in (head, work, skip) for op in b.all_ops())):
+            op.replace_uses(params)
+        latch.term, self.term.block, head.term = self.term, latch, None
+        b = Builder(head, self.term.loc)
+        b.branch(b.ne(self.z, b.const(0.0, dtype_of(self.z.type))), work, [], skip, [])
+        return True

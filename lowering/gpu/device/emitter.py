@@ -107,6 +107,7 @@ class Emitter:
             index = at[0]
             for i, n in zip(at[1:], b.sizes[1:]):
                 index = self.add(self.mul(index, n), i)
+            index = self.mul(index, b.unit)
         else:
             index = "0"
             for i, s in zip(at, b.strides):
@@ -117,7 +118,7 @@ class Emitter:
         """The stride of each axis, in elements."""
         if b.strides is not None:
             return list(b.strides)
-        out = ["1"]
+        out = [b.unit]
         for n in reversed(b.sizes[1:]):
             out.insert(0, self.mul(n, out[0]))
         return out

@@ -23,6 +23,8 @@ from .emitter import Emitter, Shared
 from .thread import RECURSION_ERROR, Thread, words_of_message
 from .values import Part, assemble, parts_of, result_struct, split, zero
 
+ADDS = ".adds"
+
 
 def device_name(name: str) -> str:
     """The symbol of a function, in ASCII."""
@@ -32,7 +34,7 @@ def device_name(name: str) -> str:
 def write_function(shared: Shared, func: Function, adding: frozenset[int] = frozenset()) -> str:
     """Add a function to the module; returns its ``@name``.
 
-    ``adding``: the parameters that are buffers to which all threads add.
+    ``adding``: the parameters that are buffers to which all threads add; the name then ends in ``ADDS``.
     """
     return DeviceFunction(shared, func, adding).write()
 
@@ -46,13 +48,14 @@ class DeviceFunction(Emitter):
         self.recursive = func.name in shared.recursive
         self.failure = self.code.label("fail")
         self.atomic = memory.additions(func, adding)
+        self.interleaved = memory.interleaved(func)
         self.labels: dict[Block, str] = {}
         self.phis: dict[Block, list[str]] = {}
         self.marks = {loop: self.code.alloca("i64", 2) for loop in loop_forest(func).loops if _releases(loop)}
         self.here: Block = func.entry
 
     def write(self) -> str:
-        func, name = self.func, device_name(self.func.name)
+        func, name = self.func, device_name(self.func.name) + (ADDS if self.atomic.added else "")
         params = [f"ptr {self.thread.ctx}"]
         for k, p in enumerate(func.params):
             names = [f"%a{k}.{i}" for i in range(len(parts_of(p.type)))]
@@ -230,13 +233,14 @@ class DeviceFunction(Emitter):
         self.code.jump(self.failure)
 
 
-def call(e: Emitter, callee: Function, ctx: str, args: Sequence[Part]) -> tuple[Callable[[], list[str]], str]:
-    """Call a device function; returns its status, and what emits the parts of its results."""
+def call(e: Emitter, callee: Function, ctx: str, args: Sequence[Part], suffix: str = ""
+         ) -> tuple[Callable[[], list[str]], str]:
+    """Call a device function; returns what emits the parts of its results, and its status."""
     struct = result_struct(callee.result_types)
     given = [f"ptr {ctx}"]
     for t, x in zip(callee.param_types, args, strict=True):
         given += [f"{kind} {part}" for kind, part in zip(parts_of(t), split(x), strict=True)]
-    out = e.code.op(f"call {struct} {global_name(device_name(callee.name))}({', '.join(given)})", "r")
+    out = e.code.op(f"call {struct} {global_name(device_name(callee.name) + suffix)}({', '.join(given)})", "r")
     count = sum(len(parts_of(t)) for t in callee.result_types)
 
     def results() -> list[str]:

@@ -6,8 +6,11 @@ nothing if the status tells of a failure.
 
 ``map_kernel`` runs the iterations ``k < count`` of a nest or of an outlined loop, thread t those with the numbers
 t, t + threads, ….  Results by role (``passes/parallel/independence.py``): ``each`` arrays are written in place;
-reductions are combined (``reduce``); of ``last`` the last iteration stores its value; to arrays of the role ``add`` all
-threads add by atomics, or each has an array of its own, which ``sum_kernel`` adds up.
+reductions are combined (``reduce``); of ``last`` the last iteration stores its value.  To arrays of the role ``add``
+
+* all threads add by atomics (``ATOMIC``); or, to an array of few elements,
+* each thread adds in its local memory, a block combines these arrays, and adds the result by atomics (``LOCAL``); or
+* each thread has an array in the device's memory, and ``sum_kernel`` adds them up in order (``APART``).
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from ...llvm.emit import global_name
 from ..image import Kernel
 from . import reduce
 from .emitter import Emitter, Shared
-from .function import call
+from .function import ADDS, call
 from .thread import STACK, WORDS, Thread
 from .values import Memory, Part, assemble, parts_of
 
 BLOCK = 256
+ATOMIC, LOCAL, APART = "by atomics", "in local memory", "in an array for each thread"
+FEW = 32
+"""Elements of an array that each thread has in its local memory at most."""
 
 
 class KernelWriter(Emitter):
@@ -96,19 +102,24 @@ class KernelWriter(Emitter):
 
 @dataclass(frozen=True)
 class Result:
-    """A result of a loop: its role, its type, and the parameter of the body that carries it."""
+    """A result of a loop: its role, its type; of an array of the role ``add``, how threads add to it."""
 
     role: str
     type: object
-    private: bool = False
+    adding: str = ""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What device functions need: memory for arrays and frames, a stack for recursion."""
+    """What device functions need: memory for arrays of a thread, for its frames, a stack for recursion."""
 
-    arena: bool = False
+    arrays: bool = False
+    frames: bool = False
     recursion: bool = False
+
+    @property
+    def arena(self) -> bool:
+        return self.arrays or self.frames
 
 
 @dataclass(frozen=True)
@@ -143,15 +154,19 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, 
     out = w.param("ptr", "slots") if scalars else ""
     partial = w.param("ptr", "partial") if reduced else ""
     carried = [w.given(r.type, "carried") for r in results if r.role != "left"]
-    bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.private}
+    bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
     captured = [w.given(t, "captured") for t in body.param_types[(2 if outlined else loops) + len(carried):]]
     first, threads = w.first(), w.threads()
     if threads_each > 1:
         first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") for x in (first, threads))
     count = w.unless_failed(w.product([n for _, n, _ in bounds]))
     ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
+    shared_arrays = {k: carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
+    for k, b in shared_arrays.items():
+        carried[k] = _local(w, b)
     for k, size in bytes_of.items():
         carried[k] = _own(w, carried[k], first, size)
+    suffix = ADDS if any(r.adding == ATOMIC for r in results) else ""
     kinds = [types.register(_scalar(results[k].type)) for k in reduced]
     start = [reduce.neutral(results[k].role, _scalar(results[k].type)) for k in reduced]
 
@@ -160,7 +175,7 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, 
         for k, x in zip(reduced, accumulated):
             given[k] = x
         args: list[Part] = [i, w.add(i, "1")] if outlined else list(indices(w, i, bounds))
-        made, _ = call(w, body, ctx, [*args, *given, *captured])
+        made, _ = call(w, body, ctx, [*args, *given, *captured], suffix)
         parts = iter(made())
         values = [assemble(r.type, [next(parts) for _ in parts_of(r.type)]) for r in results]
         left = [k for k in scalars if k not in reduced]
@@ -171,6 +186,8 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, 
             w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
         return [str(values[k]) for k in reduced]
     totals = w.loop(first, count, threads, iteration, list(zip(kinds, start)))
+    for k, b in shared_arrays.items():
+        _add_local(w, carried[k], b, f"{name}.sums{k}")
     if not reduced:
         return MapKernel(w.write(), None, needs, tuple(results), threads_each)
     shown = [(scalars.index(k), results[k].role, _scalar(results[k].type), str(carried[k]), x)
@@ -199,6 +216,32 @@ def _own(w: Emitter, b: Part, first: str, size: str) -> Part:
     """The array of one thread, ``size`` bytes from that of the preceding one."""
     assert isinstance(b, Memory)
     return Memory(w.offset(b.ptr, w.mul(first, size)), b.sizes, b.strides, b.type)
+
+
+def _local(w: Emitter, b: Part) -> Memory:
+    """An array of zeros in local memory, of the sizes of ``b``."""
+    assert isinstance(b, Memory)
+    own = Memory(w.code.alloca(types.memory(b.dtype), FEW), b.sizes, None, b.type)
+
+    def clear(k: str, _: list[str]) -> list[str]:
+        w.store(b.dtype, types.literal(0, b.dtype), w.offset(own.ptr, k, types.memory(b.dtype)))
+        return []
+    w.loop("0", w.product(b.sizes), "1", clear)
+    return own
+
+
+def _add_local(w: KernelWriter, own: Part, whole: Part, name: str) -> None:
+    """Add the arrays of a block's threads to an array that all blocks share: one atomic operation an element."""
+    assert isinstance(own, Memory) and isinstance(whole, Memory)
+    t, of = own.dtype, types.memory(own.dtype)
+
+    def element(k: str, _: list[str]) -> list[str]:
+        total = reduce.in_block(w, "add", t, w.load(t, w.offset(own.ptr, k, of)), w.block, name)
+        w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"),
+              lambda: w.atomic_add(t, total, w.offset(whole.ptr, k, of)))
+        w.barrier()
+        return []
+    w.loop("0", w.product(own.sizes), "1", element)
 
 
 def _store_slot(w: Emitter, slots: str, k: int, t: Scalar, x: str) -> None:

@@ -1,4 +1,9 @@
-"""Buffers within a thread: allocation, views, and additions to buffers that threads share."""
+"""Buffers within a thread: allocation, views, and additions to buffers that threads share.
+
+A buffer that only loads and stores of one function use is *interleaved*: it lies among the frames (``stacks``), where
+its elements, a word each, have those of the same number of other threads beside them.  Warps that save or read values
+of a loop, iteration by iteration, then access whole lines.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,7 @@ class Writes(Protocol):
     options: Options
     thread: Thread
     values: dict[Value, Part]
+    interleaved: frozenset[Op]
 
     def scalar(self, v: Value) -> str: ...
     def value(self, v: Value) -> Part: ...
@@ -60,6 +66,8 @@ def alloc(fn: Writes, op: Op) -> None:
     if op.attrs["kind"] == "frame":
         count = max(prod(d or 0 for d in t.dims), 1)
         fn.values[op.result] = Memory(fn.code.alloca(types.memory(t.dtype), count, ALIGN), tuple(sizes), None, t)
+    elif op in fn.interleaved:
+        fn.values[op.result] = _interleaved(fn, t, sizes)
     else:
         fn.values[op.result] = new(fn, t, sizes)
 
@@ -70,6 +78,37 @@ def new(fn: Writes, t: Buffer, sizes: Sequence[str]) -> Memory:
     padded = fn.code.op(f"and i64 {fn.add(size, str(ALIGN - 1))}, {-ALIGN}", "n")
     first = reserve(fn, "top", "end", padded)
     return Memory(fn.code.op(f"inttoptr i64 {first} to ptr", "b"), tuple(sizes), None, t)
+
+
+def _interleaved(fn: Writes, t: Buffer, sizes: Sequence[str]) -> Memory:
+    """A new buffer whose elements are words of frames."""
+    first = reserve(fn, "frame", "limit", fn.product(sizes))
+    stride = fn.thread.get("stride")
+    ptr = fn.offset(fn.thread.get("base"), fn.mul(first, stride))
+    unit = fn.code.op(f"udiv exact i64 {stride}, {types.width(t.dtype)}", "unit")
+    return Memory(ptr, tuple(sizes), None, t, unit)
+
+
+def interleaved(func: Function) -> frozenset[Op]:
+    """The allocations of buffers that only accesses to their elements, and to views of them, use."""
+    uses, found = _uses(func), set()
+    for block in func.blocks:
+        for op in block.nested_ops():
+            if op.name == "alloc" and op.attrs["kind"] != "frame" and _is_only_accessed(op.result, uses):
+                found.add(op)
+    return frozenset(found)
+
+
+def _is_only_accessed(b: Value, uses: dict[Value, list[Op]]) -> bool:
+    todo = [b]
+    while todo:
+        v = todo.pop()
+        for op in uses.get(v, ()):
+            if op.name in ("view", "reshape", "retype"):
+                todo += op.results
+            elif op.name not in ("load", "store", "dim", "matmul"):
+                return False
+    return True
 
 
 def reserve(fn: Writes, top: str, end: str, size: str) -> str:
@@ -115,18 +154,19 @@ def view(fn: Writes, op: Op) -> None:
     order = [kept[p] for p in op.attrs.get("perm", range(len(kept)))]
     stepped = None if t.strides is None else tuple(fn.mul(steps[a], strides[a]) for a in order)
     ptr = fn.offset(b.ptr, offset, types.memory(t.dtype))
-    fn.values[op.result] = Memory(ptr, tuple(lengths[a] for a in order), stepped, t)
+    fn.values[op.result] = Memory(ptr, tuple(lengths[a] for a in order), stepped, t, b.unit)
 
 
 def reshape(fn: Writes, op: Op) -> None:
     b = fn.memory(op.operands[0])
-    fn.values[op.result] = Memory(b.ptr, tuple(fn.scalar(v) for v in op.operands[1:]), None, buffer_type(op.result))
+    sizes = tuple(fn.scalar(v) for v in op.operands[1:])
+    fn.values[op.result] = Memory(b.ptr, sizes, None, buffer_type(op.result), b.unit)
 
 
 def retype(fn: Writes, op: Op) -> None:
     b, t = fn.memory(op.operands[0]), buffer_type(op.result)
     sizes = tuple(n if d is None else str(d) for n, d in zip(b.sizes, t.dims))
-    fn.values[op.result] = Memory(b.ptr, sizes, b.strides, t)
+    fn.values[op.result] = Memory(b.ptr, sizes, b.strides, t, b.unit)
 
 
 # --- buffers to which all threads add ---------------------------------------------------------------------

@@ -18,12 +18,16 @@ from ...llvm import types
 
 @dataclass(frozen=True)
 class Memory:
-    """A buffer: LLVM names of its parts; ``strides`` is None in C order."""
+    """A buffer: LLVM names of its parts; ``strides`` is None in C order.
+
+    ``unit``: the stride between neighbours in C order if other threads' elements lie between them (``memory``).
+    """
 
     ptr: str
     sizes: tuple[str, ...]
     strides: tuple[str, ...] | None
     type: Buffer
+    unit: str = "1"
 
     @property
     def dtype(self) -> Scalar:

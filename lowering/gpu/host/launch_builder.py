@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from ....errors import Loc
@@ -19,6 +19,7 @@ from ..device.kernels import Needs, Result
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
 from ..device.tiles import tile_kernel
+from ..device.values import parts_of
 from ..image import WARP, Kernel
 from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
 from .nests import Nest, nest
@@ -30,15 +31,16 @@ LEAST_ATOMIC = 32
 
 
 class LaunchBuilder:
-    """``launches`` of the host program, by number; ``kernels`` of the image."""
+    """``launches`` of the host program, by number; ``kernels`` of the image; ``slots``: the results of one at most."""
 
     def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False) -> None:
         self.shared, self.plan, self.deterministic = shared, plan, deterministic
         self.launches: list[Launch] = []
+        self.slots = 0
         self.kernels: list[Kernel] = []
-        self._written: set[str] = set()
+        self._written: set[tuple[str, frozenset[int]]] = set()
         self._serial: dict[str, int] = {}
-        self._names: Counter[str] = Counter()
+        self._names: set[str] = set()
 
     @property
     def module(self) -> Module:
@@ -51,15 +53,18 @@ class LaunchBuilder:
 
     def _name(self, stem: str) -> str:
         """A new name for a kernel, in ASCII, without dots."""
-        name = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        self._names[name] += 1
-        return name if self._names[name] == 1 else f"{name}_{self._names[name]}"
+        stem = name = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        numbers = count(2)
+        while name in self._names:
+            name = f"{stem}_{next(numbers)}"
+        self._names |= {name, f"{name}_finish", f"{name}_tiles"}
+        return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
         """Write a device function and those that it calls."""
-        if name in self._written:
+        if (name, adding) in self._written:
             return
-        self._written.add(name)
+        self._written.add((name, adding))
         func = self.module.functions[name]
         write_function(self.shared, func, adding)
         for callee in callees(func):
@@ -90,39 +95,50 @@ class LaunchBuilder:
         roles[carried:] = ["left"] * op.attrs["left"]
         if not _is_in_place(callee, carried):
             return self.serial(callee.name, op.loc, "results that are not updated in place"), -1
-        sums = frozenset(2 + k for k in range(carried) if isinstance(callee.result_types[k], Buffer)
-                         and roles[k] != "each")
-        atomic = self._can_add(callee, sums)
-        self._write(callee.name, sums if atomic else frozenset())
-        results = [Result(role, t, private=not atomic and 2 + k in sums)
+        sums = [k for k in range(carried) if isinstance(callee.result_types[k], Buffer) and roles[k] != "each"]
+        ways = [kernels.APART] if sums else [""]
+        if self._can_add(callee, sums):
+            ways = [kernels.ATOMIC, kernels.LOCAL]
+        made = [self._outlined_by(callee, roles, sums, way) for way in ways]
+        adders = {}
+        if ways == [kernels.APART]:
+            for k in sums:
+                dtype = buffer_type(callee.params[2 + k]).dtype
+                adders[k] = kernels.sum_kernel(self.shared, self._name(f"{callee.name}_sum"), callee.loc, dtype)
+                self.plan.kernel(adders[k], "an element a thread", "adds the arrays of the threads")
+        every = [k for m in made for k in (m.kernel, m.finish)]
+        few = made[1] if len(made) > 1 else None
+        return self._add(MapLaunch(made[0], 1, adders, few), *every, *adders.values()), carried
+
+    def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str) -> kernels.MapKernel:
+        """The kernels of an outlined loop whose threads add to arrays in this way."""
+        self._write(callee.name, frozenset(2 + k for k in sums) if way == kernels.ATOMIC else frozenset())
+        results = [Result(role, t, way if k in sums else "")
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
-        name = self._name(callee.name)
-        made = kernels.map_kernel(self.shared, name, callee.loc, callee, 1, results,
+        made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, 1, results,
                                   self._needs(callee), outlined=True)
-        adders = {k: kernels.sum_kernel(self.shared, self._name(f"{name}_sum"), callee.loc, buffer_type(
-            callee.params[2 + k]).dtype) for k, r in enumerate(results) if r.private}
-        shown = ", ".join(f"{p.hint or 'value'}: {r.role}{' (atomic)' * (atomic and 2 + k in sums)}"
-                          for k, (p, r) in enumerate(zip(callee.params[2:], results)))
-        self._tell(made, f"a thread for each iteration ({shown})" if shown else "a thread for each iteration")
-        for kernel in adders.values():
-            self.plan.kernel(kernel, "an element a thread", "adds the arrays of the threads")
-        return self._add(MapLaunch(made, 1, adders), made.kernel, made.finish, *adders.values()), carried
+        shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
+                          for p, r in zip(callee.params[2:], results))
+        small = f", if the arrays have {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
+        self._tell(made, f"a thread for each iteration{f' ({shown})' if shown else ''}{small}")
+        return made
 
     def _needs(self, func: Function) -> Needs:
-        recursion = bool(self.shared.recursive & (reached(self.module, func) | {func.name}))
-        return Needs(needs_arena(self.module, func), recursion)
+        return needs(self.module, func, self.shared.recursive)
 
-    def _can_add(self, callee: Function, sums: frozenset[int]) -> bool:
+    def _can_add(self, callee: Function, sums: Sequence[int]) -> bool:
         """True if threads add to the shared arrays by atomics."""
-        if self.deterministic or any(buffer_type(callee.params[k]).dtype.bits < LEAST_ATOMIC for k in sums):
+        if not sums or self.deterministic or any(
+                buffer_type(callee.params[2 + k]).dtype.bits < LEAST_ATOMIC for k in sums):
             return False
         try:
-            memory.additions(callee, sums)
+            memory.additions(callee, frozenset(2 + k for k in sums))
         except memory.NotAdded:
             return False
         return True
 
     def _tell(self, made: kernels.MapKernel, does: str) -> None:
+        self.slots = max(self.slots, len(made.results))
         reduced = [r.role for r in made.results if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
         grid = "an iteration a thread" if made.threads == 1 else f"an iteration for {made.threads} threads"
         grid += ", as far as their memory allows" if made.needs.arena else ""
@@ -141,6 +157,7 @@ class LaunchBuilder:
             stem = name if name.endswith(".serial") else f"{name}.serial"
             kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
             self.plan.kernel(kernel, "one thread", f"part of the program that runs in order: {why}")
+            self.slots = max(self.slots, sum(len(parts_of(t)) for t in func.result_types))
             self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
         return self._serial[name]
 
@@ -167,8 +184,14 @@ def _is_in_place(callee: Function, carried: int) -> bool:
     return all(origins[op.operands[k]] == {callee.params[2 + k]} for op in returns for k in arrays)
 
 
-def needs_arena(module: Module, func: Function) -> bool:
-    """True if a function, or one that it calls, allocates arrays or frames."""
-    functions = [func, *(module.functions[name] for name in sorted(reached(module, func)))]
-    return any(op.name == "push" or op.name == "alloc" and op.attrs["kind"] != "frame" or op.attrs.get("zeros")
-               for f in functions for b in f.blocks for op in b.nested_ops())
+def needs(module: Module, func: Function, recursive: frozenset[str]) -> Needs:
+    """What a function needs, and those that it calls."""
+    names = reached(module, func)
+    functions = [func, *(module.functions[name] for name in sorted(names))]
+    arrays = frames = False
+    for f in functions:
+        inside = memory.interleaved(f)
+        for op in (op for b in f.blocks for op in b.nested_ops()):
+            frames |= op.name == "push" or op in inside
+            arrays |= op.name == "alloc" and op.attrs["kind"] != "frame" and op not in inside or "zeros" in op.attrs
+    return Needs(bool(arrays), bool(frames), bool(recursive & (names | {func.name})))

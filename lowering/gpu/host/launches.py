@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
-from ..device.kernels import MapKernel
+from ..device.kernels import FEW, MapKernel
 from ..device.tiles import TILE
 from ..device.values import parts_of
 from ..image import Kernel
@@ -18,6 +18,8 @@ MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
 LEAST_TILED = 16
 """Rows and columns from which a product is computed in tiles: a smaller one would leave most of a tile empty."""
+MOST_STRIP = 64 << 20
+"""Bytes for the arrays, or for the frames, of a thread at most."""
 MOST_PARTIALS = 1024
 """Blocks of a grid that leave partial results: more would only lengthen the kernel that combines them."""
 
@@ -35,16 +37,20 @@ def trip_count(lower: int, upper: int, step: int) -> int:
 class MapLaunch:
     """Runs a loop: takes (lower, upper, step) of each nested loop, the values before it, and what it captures.
 
-    ``sums``: for each array of the role ``add`` that each thread has of its own, the kernel that adds them up.
+    ``sums``: for each array of the role ``add`` that each thread has of its own, the kernel that adds them up; ``few``:
+    the kernels for arrays of few elements.
     """
 
     kernels: MapKernel
     loops: int
     sums: dict[int, Kernel]
+    few: MapKernel | None = None
 
     def __call__(self, rt: Runtime, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]
                  ) -> list[Any]:
         """The results, one for each role."""
+        if self.few is not None and all(carried[k].count() <= FEW for k, r in enumerate(self.few.results) if r.adding):
+            return replace(self, kernels=self.few, few=None)(rt, bounds, carried, captured)
         ranges = [(lower, trip_count(lower, upper, step), step) for lower, upper, step in
                   zip(bounds[::3], bounds[1::3], bounds[2::3])]
         count = 1
@@ -97,8 +103,8 @@ class MapLaunch:
         need = own + (STRIP if self.kernels.needs.arena else 0)
         grid = max(1, min(grid, room // (need * block) if need else grid))
         each = max(room // (grid * block) - own, STRIP) if self.kernels.needs.arena else 0
-        half = min(each // 2, MOST_STRIP) // 16 * 16
-        return grid, half, half // WORD
+        each = min(each // (self.kernels.needs.arrays + self.kernels.needs.frames or 1), MOST_STRIP) // 16 * 16
+        return grid, each * self.kernels.needs.arrays, each * self.kernels.needs.frames // WORD
 
     def _carried(self, rt: Runtime, carried: Sequence[Any], threads: int
                  ) -> tuple[list[Any], list[int], dict[int, Owner]]:
@@ -112,9 +118,6 @@ class MapLaunch:
             values[k] = DeviceArray(owner, owner.address, a.shape, a.strides, a.dtype)
             sizes.append(size)
         return values, sizes, private
-
-
-MOST_STRIP = 64 << 20
 
 
 @dataclass(frozen=True)

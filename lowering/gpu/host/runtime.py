@@ -19,8 +19,6 @@ from ..driver import DeviceBuffer, Driver
 from ..image import STATUS_WORDS
 
 WORD = 8
-SLOTS = 64
-"""Results of one kernel at most."""
 ARENA = {"sim": 64 << 20}
 """Bytes of memory for the arrays and frames of all threads of a kernel, where ``JITAD_GPU_ARENA`` (in MiB) is unset."""
 ARENA_OF_DEVICE = 1 << 30
@@ -100,12 +98,13 @@ class DeviceArray:
 class Runtime:
     """One run of a program on a device."""
 
-    def __init__(self, driver: Driver, loaded: Any, may_fail: bool, failure: Callable[..., BaseException]) -> None:
+    def __init__(self, driver: Driver, loaded: Any, slots: int, may_fail: bool,
+                 failure: Callable[..., BaseException]) -> None:
         self.driver, self.loaded, self.may_fail, self.failure = driver, loaded, may_fail, failure
         self.owners: WeakSet[Owner] = WeakSet()
-        self.record = self.own(WORD * (STATUS_WORDS + SLOTS))
+        self.record = self.own(WORD * (STATUS_WORDS + slots))
         self.status, self.slots = self.record.address, self.record.address + WORD * STATUS_WORDS
-        self._words = np.empty(STATUS_WORDS + SLOTS, np.int64)
+        self._words = np.empty(STATUS_WORDS + slots, np.int64)
         self._serial: tuple[Owner, Owner] | None = None
         driver.fill(self.status, 0, WORD * STATUS_WORDS)
 
