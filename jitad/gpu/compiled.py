@@ -109,7 +109,7 @@ class DeviceCompiled(Compiled):
             results = self.code.run(driver, [passed.leaf(x) for x in given])
         finally:
             passed.free()
-        return self._build(self._leaves(driver, results))
+        return self.build(self._leaves(driver, results))
 
     def _leaves(self, driver: Driver, results: Sequence[Any]) -> tuple[Any, ...]:
         """The leaves of the result: new device arrays, numbers, and what is known at compile time."""

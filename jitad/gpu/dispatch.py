@@ -39,8 +39,8 @@ class DeviceDispatcher(Dispatcher):
     """The code of one function for a target."""
 
     def __init__(self, target: Any, written: Callable[..., Any], options: Options, static: tuple[str | int, ...],
-                 derive: tuple[str, Any] | None, prepare: Callable[[], None]) -> None:
-        super().__init__(target, written, options, static, derive, prepare)
+                 derive: tuple[str, Any] | None, prepare: Callable[[], None], cached: bool = False) -> None:
+        super().__init__(target, written, options, static, derive, prepare, cached)
         self.kind = kind_for(options.target)
 
     # --- calls ------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def _compiled(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
         for chain, name in exports.items():
             lowering.writer.global_(symbols[chain], f"alias i8, ptr {global_name(symbol(name))}")
         return list(symbols.values())
-    native = cpu.compile_module(module, roots, options, extend)
+    native = cpu.compile_module(module, roots, options, extend, portable=True)
     return Unit(symbols, native, [*module.exceptions, *module.shortages], failures.operands | operands)
 
 

@@ -155,7 +155,12 @@ def _bare(fun: types.FunctionType) -> types.FunctionType:
 
 
 def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
-    """The Python function of a jitted function, or of a jitted method of an object, and the options of ``jit``."""
+    """The Python function of a jitted function, or of a jitted method of an object, and the options of ``jit``.
+
+    A transform, from which another one is made, has the options of its function.
+    """
+    if isinstance(fun, Transform):
+        return fun, fun.options
     if getattr(type(fun), "is_jitad", False):
         return fun.py_func, fun.jit_options
     method = getattr(fun, "__func__", None)
