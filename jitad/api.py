@@ -29,30 +29,46 @@ Grad = bool | int | str | tuple[int | str, ...]
 def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target: str = "cpu",
         static: str | int | tuple[str | int, ...] = (), fastmath: bool = False, boundscheck: bool = True,
         parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False,
-        flush_subnormals: bool | None = None, **unknown: Any) -> Any:
+        flush_subnormals: bool | None = None, separate: bool | None = None, **unknown: Any) -> Any:
     """Compiles a Python function when it is called, once for each combination of argument types.
 
     Can be used as a decorator with or without options, or called.  ``grad`` selects the arguments to differentiate with
     respect to (``True``: the first one; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.
+    ``target``: ``"cuda"`` runs the function on a GPU of NVIDIA, and ``"cuda-sim"`` runs the same kernels on the CPU;
+    their results are arrays on the device.
     ``static`` names arguments that are compile-time constants.  ``fastmath`` allows floating-point arithmetic to be
     reordered, and terms to cancel as on paper; it assumes that there are no NaNs or infinities.  ``boundscheck=False``
     omits the checks of indices; ``static_shapes`` compiles the sizes of arrays in.  ``parallel`` runs loops whose
     iterations are independent on several threads.  ``checkpoint``: with ``True`` or ``"sqrt"``, the gradient of a loop
     of n iterations saves about √n of its states; with a number c, ``"binomial"`` or ``("binomial", c)`` about c of them
     for any n.  ``flush_subnormals`` takes subnormal numbers for zero, at the speed of others; None does so with
-    ``fastmath``, except in calls of a few operations.
+    ``fastmath``, except in calls of a few operations.  ``cache`` keeps the code on disk for later processes.
+    ``separate``: compiled functions that call this one link to code of its own, which is compiled once, instead of
+    compiling it again; None does so with large and recursive functions.
     """
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
-    _refuse_unbuilt(target, cache=cache)
+    _refuse_unbuilt(target, cache)
     options: dict[str, Any] = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
+               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel,
+               "separate": separate}
     if target != "cpu":
         options["target"] = target
+    elif cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0"):
+        options["cache"] = True
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
+    if "cache" in options:
+        with_room(_get_ready)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)
     return _jit(fun, grad, options, names)
+
+
+def _get_ready() -> None:
+    """Imports what calls of cached functions need, while the user's modules are imported too."""
+    from .caching import cache
+    from .calling import dispatch  # noqa: F401
+    cache.get_ready()
 
 
 SNAPSHOTS = 16
@@ -75,13 +91,12 @@ def _checkpoint(option: Any) -> str | int | None:
     return count
 
 
-def _refuse_unbuilt(target: str, **later: Any) -> None:
-    """Raises an error for options that only a later version implements."""
+def _refuse_unbuilt(target: str, cache: bool) -> None:
+    """Raises an error for a target that there is not, and for what a target does not do."""
     if target not in TARGETS:
         raise ValueError(f"no target {target!r}: there are {', '.join(map(repr, TARGETS))}")
-    for name, value in later.items():
-        if value:
-            raise UnsupportedError(f"jit({name}={value!r}) is not there yet")
+    if cache and target != "cpu":
+        raise UnsupportedError(f"jit(target={target!r}, cache=True): only code for this processor is kept on disk")
 
 
 def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
@@ -184,8 +199,9 @@ class Handle:
         kind = self._dispatcher_class()
         with Handle._lock:
             if self.dispatcher is None:
-                made = kind(self.target, self.fun, Options(**self.options), self.static, self.derive,
-                            register_transforms)
+                options = {name: value for name, value in self.options.items() if name != "cache"}
+                made = kind(self.target, self.fun, Options(**options), self.static, self.derive,
+                            register_transforms, "cache" in self.options)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
@@ -274,13 +290,14 @@ def _signatures(self: Any) -> list[str]:
 def _stats(self: Any) -> dict[str, Any]:
     """The number of compilations, and the seconds that each part of them took.
 
-    ``linked``: the compiled functions whose separate code this one calls.
+    ``linked``: the compiled functions whose separate code this one calls.  ``cached``: how much code came from the
+    disk; ``uncached``: why code that was to be kept there is not.
     """
     d = dispatcher(self)
     linked = {name for versions in d.table.values() for compiled in versions for name in compiled.linked}
     parts = {**d.seconds, **({"separate": d.shared.seconds} if d.shared.compilations else {})}
     return {"compilations": d.compilations + d.shared.compilations, "seconds": sum(parts.values()), "parts": parts,
-            "linked": sorted(linked)}
+            "linked": sorted(linked), "cached": d.loaded, "uncached": sorted(d.unstorable)}
 
 
 def _recompile(self: Any) -> None:

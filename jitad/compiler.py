@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from . import pipeline
-from .calling.compiled import BODY, Compiled, Program, Prototype, Shape
+from .calling.compiled import BODY, Compiled, Portable, Program, Prototype, Shape
 from .calling.signature import Signature
 from .errors import UnsupportedError
 from .frontend.captured.leaves import Opened
@@ -29,11 +30,12 @@ from .ir.types import Array
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
-from .lowering.llvm import float_state
+from .lowering.llvm import capi, float_state
 from .lowering.llvm.emit import global_name, symbol
 from .lowering.math.ops import Options as LoweringOptions
 from .lowering.planning import run_length
 from .lowering.python import entry_point
+from .lowering.python.entry import Entry
 from .lowering.python.exceptions import Failures
 from .separate import extract, units
 
@@ -65,10 +67,11 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
                      options: Options, leaves: Sequence[Any], widened: frozenset[Place],
-                     written: Callable[..., Any] | None = None) -> Compiled:
+                     written: Callable[..., Any] | None = None, portable: bool = False) -> Compiled:
     """Machine code for ``fun`` at this signature, with an entry point for calls of this shape.
 
-    ``written``: the user's function, of which ``fun`` may be a derivative.
+    ``written``: the user's function, of which ``fun`` may be a derivative.  ``portable``: what other processes need is
+    kept too (``Compiled.portable``).
     """
     clock = _Clock()
     if options.parallel:
@@ -85,7 +88,7 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         if parts:
             _link(compiled, program.module, parts, options)
             clock("linked functions")
-        _lower(compiled, program.module, program.root, shape, names, options)
+        _lower(compiled, program.module, program.root, shape, names, portable)
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
@@ -142,24 +145,41 @@ def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
     return {i: value for i, value in enumerate(program.out_static) if value is not UNBOUND}
 
 
-def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options
+def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], portable: bool = False
            ) -> cpu.Native:
-    flat = not compiled.enterable() or compiled.is_flat(shape)
-    entry = compiled.flat_entry("jitad.entry") if flat else compiled.entry("jitad.entry", shape, names)
-    if not flat or compiled.is_flat(shape):
-        compiled.entries[shape] = entry
+    with capi.recording() as objects:
+        shaped, flat = _entries(compiled, shape, names, portable)
+        entries = [entry for entry in (shaped, flat) if entry is not None]
 
-    def extend(lowering: ModuleLowering) -> list[str]:
-        return [entry_point.write(lowering.writer, entry), _alias(lowering, root)]
+        def extend(lowering: ModuleLowering) -> list[str]:
+            return [*(entry_point.write(lowering.writer, entry) for entry in entries), _alias(lowering, root)]
 
-    compiled.native = native = cpu.compile_module(module, [root], compiled.options, extend)
-    entry.code = native.address(entry.name)
-    if flat:
-        compiled.set_call(entry)
+        compiled.native = native = cpu.compile_module(module, [root], compiled.options, extend, portable)
+    for entry in entries:
+        entry.code = native.address(entry.name)
+    if flat is not None:
+        compiled.set_call(flat)
+    if portable:
+        compiled.portable = Portable(native.unit, objects, entries, native.names)
     for stage in ("llvm", "asm"):
         if stage in _dumped():
             _dump(stage, getattr(native, stage))
     return native
+
+
+def _entries(compiled: Compiled, shape: Shape, names: Sequence[str], portable: bool
+             ) -> tuple[Entry | None, Entry | None]:
+    """The entry point for calls of this shape, or a flat one if that serves them too or they cannot have their own.
+
+    Code for other processes has both, since they should not have to compile the second.
+    """
+    if not compiled.enterable() or compiled.is_flat(shape):
+        entry = compiled.flat_entry("jitad.entry")
+        if compiled.is_flat(shape):
+            compiled.entries[shape] = entry
+        return None, entry
+    entry = compiled.entries[shape] = compiled.entry("jitad.entry", shape, names)
+    return entry, compiled.flat_entry("jitad.flat") if portable else None
 
 
 def _alias(lowering: ModuleLowering, root: str) -> str:
@@ -196,7 +216,7 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
     shape = Shape(len(args.children), tuple(kwargs.static))
-    native = _lower(compiled, program.module, program.root, shape, (), options)
+    native = _lower(compiled, program.module, program.root, shape, ())
     return native.llvm if stage == "llvm" else native.asm
 
 
@@ -234,12 +254,32 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def dumper() -> Callable[[str, Module], None] | None:
-    """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
+Observer = Callable[[str, Module], None]
+_observers: list[Observer] = []
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """A context in which ``observer(stage, module)`` sees each stage of the IR of what is compiled."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def dumper() -> Observer | None:
+    """A callback for observers, and for the stages named in ``JITAD_DUMP``; None if there are none of the IR."""
     wanted = _dumped()
-    if not set(wanted) & set(IR_STAGES):
+    if not _observers and not set(wanted) & set(IR_STAGES):
         return None
-    return lambda stage, m: _dump(stage, print_module(m)) if stage in wanted else None
+
+    def show(stage: str, module: Module) -> None:
+        for observer in _observers:
+            observer(stage, module)
+        if stage in wanted:
+            _dump(stage, print_module(module))
+    return show
 
 
 class _Clock:

@@ -28,6 +28,7 @@ from ..pytree import LEAF, Structure, holds_packed, unflatten
 from .signature import Signature, Spec, Static, classify
 
 if TYPE_CHECKING:
+    from ..lowering.jit.image import Unit
     from ..lowering.math.ops import Options
     from ..lowering.python.unbox import Argument
 
@@ -54,7 +55,7 @@ class Prototype(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a program reads besides its arguments, and the leaves of the arguments for which it was traced."""
+    """Captured state that a program reads, and the leaves of the arguments for which it was traced."""
 
     captured: Sequence[Place]
     captured_leaves: Sequence[Leaf]
@@ -66,6 +67,19 @@ class Native(Protocol):
     """Machine code in memory."""
 
     def address(self, name: str) -> int: ...
+
+
+class Portable(NamedTuple):
+    """What the compiler leaves of a program for other processes.
+
+    ``unit``: the object file and those that it calls, for ``link``.  ``objects``: the objects that are operands, by
+    address.  ``entries``: those in the object file; the last one is flat.
+    """
+
+    unit: Unit
+    objects: dict[int, Any]
+    entries: Sequence[Entry]
+    names: Sequence[str]
 
 
 @dataclass(eq=False)
@@ -88,9 +102,10 @@ class Compiled:
     failures: Callable[..., BaseException]
     options: Options | None = None                   # of the lowering; those of code from the disk are not known
     native: Native | None = None
+    portable: Portable | None = None                 # until it is on disk
     _call: Any = None
     entries: dict[Shape, Entry] = field(default_factory=dict)
-    kept: list[Entry | Native] = field(default_factory=list)      # alive for machine code
+    kept: list[Any] = field(default_factory=list)    # what machine code refers to
     seconds: dict[str, float] = field(default_factory=dict)
     linked: list[str] = field(default_factory=list)       # the user's functions whose separate code it calls
 
@@ -126,7 +141,7 @@ class Compiled:
 
     def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> Entry:
         from ..lowering.python.box import buildable
-        build = None if buildable(self.result) else self._build
+        build = None if buildable(self.result) else self.build
         entry = Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
                              self.result, self.effort, self.recursive, self.failures, build, self.fixed,
                              flush=self.flush)
@@ -181,7 +196,7 @@ class Compiled:
         """True if the result contains trees."""
         return holds_packed(self.result)
 
-    def _build(self, leaves: tuple[Any, ...]) -> Any:
+    def build(self, leaves: tuple[Any, ...]) -> Any:
         result = unflatten(self.result, leaves)
         return unpacked(result) if self.packs and not holds_packed(self.signature.structure) else result
 

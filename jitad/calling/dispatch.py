@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ..big_stack import with_room
+from ..caching import cache
 from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
 from ..frontend.captured.leaves import Leaf
 from ..frontend.captured.options import Options
@@ -43,19 +44,24 @@ class Dispatcher:
     """The compiled code of one function or of a derivative of it, and the calls that no entry point takes.
 
     ``target``: the object that the user holds.  ``written``: the function as the user wrote it.  ``derive``: the name
-    of a transform and its argnums.  ``prepare`` is called before anything is traced.
+    of a transform and its argnums.  ``prepare`` is called before anything is traced.  ``cached``: code is kept on disk
+    (``caching``).
     """
 
     def __init__(self, target: Any, written: Callable[..., Any], options: Options, static: tuple[str | int, ...],
-                 derive: tuple[str, Any] | None, prepare: Callable[[], None]) -> None:
+                 derive: tuple[str, Any] | None, prepare: Callable[[], None], cached: bool = False) -> None:
         self.target, self.written, self.options, self.derive = target, written, options, derive
         self.parameters, self._prepare = Parameters(written, static), prepare
-        _compiler()
+        self._static, self.cached = static, cached and cache.is_on(options)
+        if not self.cached:
+            _compiler()
         self.table: dict[Signature, list[Compiled]] = {}     # the versions for each signature, newest first
         self.entries = EntryChain(target)
         self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
         self.whole = False                           # True if the first argument is an object read by field
-        self.compilations = 0
+        self.compilations = self.loaded = 0          # the second: from the disk
+        self.unstorable: set[str] = set()            # why code is not on disk
+        self._fresh = False                          # True if what is on disk is not used
         self.shared = Shared()                       # code of the function for programs that call it
         self.seconds: Counter[str] = Counter()
         self._widened: dict[Signature, set[Place]] = {}      # captured values that became parameters by changing
@@ -191,6 +197,11 @@ class Dispatcher:
     def _compile_either(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                         ) -> Compiled:
         """Compiles with long lists as columns, or element by element if the program needs lists of known length."""
+        if self.cached and sig.has_columns():                # do not try again what did not work then
+            apart, each = self.apart(args, kwargs)
+            if self._lookup(self.options.one_by_one(), apart, each).found is not None:
+                self._apart.add(sig)
+                return self._compile(apart, each, args, kwargs, self.options.one_by_one())
         try:
             return self._compile(sig, leaves, args, kwargs, self.options)
         except (UnsupportedError, TypeError) as e:
@@ -214,15 +225,15 @@ class Dispatcher:
             known, *_ = self._version(sig, leaves)
             if known is not None:
                 return known
-            self.parameters.check_call(args, kwargs)
+            stored = self._lookup(options, sig, leaves) if self.cached else None
+            compiled = stored.found if stored is not None else None
             shape = Shape(len(args), tuple(kwargs))
-            widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
-            widened -= self._constant.setdefault(sig, set())
-            compiled = self.translate(sig, shape, options, leaves, frozenset(widened))
-            self._widened[sig] = widened & set(compiled.program.captured)
-            self._constant[sig] |= widened - self._widened[sig]
-            self.compilations += 1
-            self.seconds.update(compiled.seconds)
+            if compiled is not None:
+                self.loaded += 1
+            else:
+                compiled = self._compile_anew(sig, leaves, args, kwargs, options)
+                if stored is not None and not stored.store(compiled):
+                    self.unstorable.add(stored.reason)
             if len(self.table.get(sig, ())) >= VERSIONS:
                 self._retire(sig)
             self.table.setdefault(sig, []).insert(0, compiled)
@@ -230,11 +241,28 @@ class Dispatcher:
                 self.entries.add(compiled.entries[shape], leaves)
             return compiled
 
+    def _lookup(self, options: Options, sig: Signature, leaves: list[Any]) -> cache.Lookup:
+        subject = cache.Subject(self.written, self.derive, self._static, self.whole)
+        return cache.Lookup(subject, options, sig, leaves, not self._fresh and not os.environ.get("JITAD_DUMP"))
+
+    def _compile_anew(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                      options: Options) -> Compiled:
+        self.parameters.check_call(args, kwargs)
+        shape = Shape(len(args), tuple(kwargs))
+        widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
+        widened -= self._constant.setdefault(sig, set())
+        compiled = self.translate(sig, shape, options, leaves, frozenset(widened))
+        self._widened[sig] = widened & set(compiled.program.captured)
+        self._constant[sig] |= widened - self._widened[sig]
+        self.compilations += 1
+        self.seconds.update(compiled.seconds)
+        return compiled
+
     def translate(self, sig: Signature, shape: Shape, options: Options, leaves: list[Any], widened: frozenset[Place]
                   ) -> Compiled:
         """New code for a signature."""
         made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                      widened, self.written)
+                                                       widened, self.written, self.cached)
         return made
 
     def _retire(self, sig: Signature) -> None:
@@ -246,10 +274,10 @@ class Dispatcher:
     def _seen(self, compiled: Compiled, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Counts the calls of this shape, and gives a frequent shape its own entry point."""
         shape = Shape(len(args), tuple(kwargs))
-        if shape in compiled.entries or not compiled.enterable():
+        if shape in compiled.entries:
             return
         self._shapes[compiled.signature, shape] += 1
-        if self._shapes[compiled.signature, shape] == SHAPE_AFTER:
+        if self._shapes[compiled.signature, shape] == SHAPE_AFTER and with_room(compiled.enterable):
             with_room(lambda: self._add(compiled, shape, leaves))
 
     def _add(self, compiled: Compiled, shape: Shape, leaves: list[Any]) -> None:
@@ -312,7 +340,8 @@ class Dispatcher:
             return with_room(lambda: look(apart, self.options.one_by_one(), each))
 
     def forget(self) -> None:
-        """Drops all code; the next call compiles again."""
+        """Drops all code; the next call compiles again, and replaces what is on disk."""
+        self._fresh = True
         self.last = self.last                        # while the entry that took the last call is still known
         self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]

@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from types import CodeType, FunctionType
 from typing import Any
 
 from ..big_stack import with_room
@@ -19,6 +20,11 @@ class Parameters:
     def __init__(self, fun: Callable[..., Any], static: tuple[str | int, ...]) -> None:
         self.fun, self._static = fun, static
 
+    @property
+    def _code(self) -> CodeType | None:
+        """The code of a plain function, which tells its parameters without the front end."""
+        return self.fun.__code__ if type(self.fun) is FunctionType else None
+
     @cached_property
     def known(self) -> list[inspect.Parameter]:
         return parameters(self.fun)
@@ -26,6 +32,8 @@ class Parameters:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the parameters that can be passed by position."""
+        if self._code is not None:
+            return self._code.co_varnames[:self._code.co_argcount]
         return tuple(p.name for p in self.known if p.kind in POSITIONAL)
 
     @cached_property
@@ -49,10 +57,14 @@ class Parameters:
 
     @cached_property
     def _takes_any_name(self) -> bool:
+        if self._code is not None:
+            return bool(self._code.co_flags & inspect.CO_VARKEYWORDS)
         return any(p.kind is p.VAR_KEYWORD for p in self.known)
 
     @cached_property
     def _by_position_alone(self) -> int:
+        if self._code is not None:
+            return self._code.co_posonlyargcount
         return sum(p.kind is p.POSITIONAL_ONLY for p in self.known)
 
     @property

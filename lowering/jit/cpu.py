@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import llvmlite
@@ -32,6 +32,7 @@ from ..math.ops import Options
 from ..matmul import gemm
 from ..memory import alloc_runtime, arena_runtime, context_runtime, result_buffers
 from ..threads import thread_pool
+from .image import Unit
 from .object_cache import stored
 
 # Vectorise a loop with an ordered sum: terms are computed as vectors and added one by one.  LLVM does so by default
@@ -109,14 +110,18 @@ class Native:
     """Machine code in memory, which lives as long as this object.
 
     ``finished`` is LLVM IR that belongs to ``source`` and needs no passes.  ``times`` are seconds by phase.  With
-    ``keep`` the code is stored on disk too, which requires code without addresses.  ``outside`` has for each symbol of
-    other modules the code that defines it, which is kept alive.
+    ``keep`` the code is stored on disk too, which requires symbols that mean the same in all processes.  With
+    ``portable`` the object file is kept, for ``unit``.  ``outside`` has for each symbol of other modules the code that
+    defines it, which is kept alive.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
-                 finished: str = "", keep: bool = False, outside: Mapping[str, Native] | None = None) -> None:
+                 finished: str = "", keep: bool = False, outside: Mapping[str, Native] | None = None,
+                 portable: bool = False) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
         self.finished, self.keep, self.outside = finished, keep, dict(outside or {})
+        self.portable, self.object_file = portable, b""
+        self.calls: dict[str, Native] = {}           # shared routines
         with lock:
             _unused.clear()
             self._code = self._link()
@@ -127,6 +132,8 @@ class Native:
 
     def _link(self) -> llvm.orcjit.ResourceTracker:
         image = stored(self._origin(), self._image) if self.keep else self._image()
+        if self.portable:
+            self.object_file = image
         emitted = time.perf_counter()
         for name, library in ((blas.PREFIX, blas.library), (libmvec.SYMBOLS, _libmvec)):
             if name in self.source and (path := library()) is not None:
@@ -142,7 +149,8 @@ class Native:
         for routines, home in _SHARED:
             for name in routines:
                 if f"@{name}(" in outside and name not in self.names:
-                    builder.import_symbol(name, home(name).address(name))
+                    self.calls[name] = home(name)
+                    builder.import_symbol(name, self.calls[name].address(name))
         try:
             tracker = builder.link(linker(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
@@ -164,6 +172,12 @@ class Native:
         """Everything that determines the object file."""
         compiler = (llvmlite.__version__, llvm.llvm_version_info, STORES_AT_ONCE, NO_STRENGTH_REDUCTION)
         return "\n".join(map(str, (compiler, target(), self.options, self.finished, self.source)))
+
+    @cached_property
+    def unit(self) -> Unit:
+        """The object file, with those of the routines that it calls, to be linked for other processes."""
+        assert self.portable, "the object file has not been kept"
+        return Unit(self.object_file, {name: home.unit for name, home in (self.calls | self.outside).items()})
 
     def address(self, name: str) -> int:
         """The address of one of the external functions."""
@@ -206,7 +220,7 @@ def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[st
     def home() -> Native:
         writer = Writer(target().triple, target().layout)
         module.define(writer)
-        return immortal(Native(writer.text(), options, list(module.ROUTINES), {}, keep=keep))
+        return immortal(Native(writer.text(), options, list(module.ROUTINES), {}, keep=keep, portable=True))
     return lambda name: home()
 
 
@@ -215,7 +229,7 @@ def _written(module: Any, name: str) -> Native:
     """One of the routines of ``module.ROUTINES``, compiled without passes when it is first needed."""
     writer = Writer(target().triple, target().layout)
     module.define(writer, target(), name)
-    return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True))
+    return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True, portable=True))
 
 
 _RARE = Options(level=0)                                        # rarely run: optimisation would gain nothing
@@ -275,8 +289,8 @@ def _inline(unit: llvm.ModuleRef, definitions: str, passes: llvm.PassBuilder) ->
 
 
 def compile_module(module: Module, roots: Sequence[str], options: Options | None = None,
-                   extend: Extend | None = None) -> Native:
-    """Compile the functions that ``roots`` reach.
+                   extend: Extend | None = None, portable: bool = False) -> Native:
+    """Compile the functions that ``roots`` reach; ``portable``: see ``Native``.
 
     ``extend`` adds functions to the LLVM module after these are lowered, and returns the names of those whose addresses
     are needed.  (Functions made from IR are internal, so that they can be inlined into their entry points.)
@@ -288,4 +302,5 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     names = extend(lowering) if extend else []
     source, finished = lowering.writer.text(), lowering.writer.finished_text()
     outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
-    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, outside=outside)
+    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, outside=outside,
+                  portable=portable)

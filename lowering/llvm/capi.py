@@ -154,6 +154,11 @@ def named(name: str, find: Callable[[], int]) -> str:
     return f'@"{NAMED}{name}"'
 
 
+def is_named(symbol: str) -> bool:
+    """True if the address of memory with a name is known."""
+    return symbol.removeprefix(NAMED) in _named
+
+
 def symbols(text: str) -> list[str]:
     """The symbols in LLVM IR that stand for something of this process."""
     return list(dict.fromkeys(_SYMBOL.findall(text)))

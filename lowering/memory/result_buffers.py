@@ -29,6 +29,7 @@ HEAD = 64
 _head = capi.immortal((ctypes.c_size_t * 2)())                          # the first free block, and the bytes of all
 _name = capi.immortal(ctypes.create_string_buffer(b"jitad.block"))      # of the capsules
 LIST = capi.named("blocks", lambda: ctypes.addressof(_head))
+_NAME = capi.named("name of blocks", lambda: ctypes.addressof(_name))
 
 def rest() -> None:
     """Return the memory of the free list to the system.  Used to measure what a call touches."""
@@ -235,7 +236,7 @@ def define(writer: Writer) -> None:
         "free": context.offset("blocks_free"), "used": context.offset("blocks_used"), "head": HEAD, "huge": HUGE_PAGE,
         "huge_less": HUGE_PAGE - 1, "grain_less": GRAIN - 1, "most": 1 << 47, "most_free": FREE, "list": LIST,
         "no_pages": -1, "huge_pages": mmap.MADV_HUGEPAGE, "lazily": mmap.MADV_FREE,
-        "name": capi.named("name of blocks", lambda: ctypes.addressof(_name)), "ndarray": pointer(capi.NDARRAY),
+        "name": _NAME, "ndarray": pointer(capi.NDARRAY),
         "pages": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "flags": capi.ARRAY_NEEDED_FLAGS | capi.ARRAY_WRITEABLE}
     for text in (_TAKE, _FREE, _RETURN, _WRAP):
         name = text[text.index("@") + 1:text.index("(")]

@@ -24,15 +24,12 @@ class _Pool:
 
     def __init__(self) -> None:
         self._head = immortal(ctypes.c_void_p())
+        self.pointer = named("contexts", lambda: ctypes.addressof(self._head))
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         """Empty the list in a child process, which does not inherit the arenas of its parent."""
         self._head.value = None
-
-    @property
-    def pointer(self) -> str:
-        return named("contexts", lambda: ctypes.addressof(self._head))
 
 
 POOL = _Pool()

@@ -29,6 +29,13 @@ class Failures:
                 if op.name in ("check", "raise"):
                     self.operands[op.attrs["exc"]] = [v.type for v in op.operands[1 if op.name == "check" else 0:]]
 
+    @classmethod
+    def restored(cls, exceptions: list[ExcInfo], shortages: list[ExcInfo], operands: dict[int, list[Type]]) -> Failures:
+        """The same from its attributes."""
+        made = cls.__new__(cls)
+        made.exceptions, made.shortages, made.operands = exceptions, shortages, operands
+        return made
+
     def __call__(self, status: int, *words: int) -> BaseException:
         if status in context.SHORTAGES:
             kind, message = context.SHORTAGES[status]

@@ -33,6 +33,14 @@ PAUSE = 100                   # microseconds between later tests
 PATIENCE = 500                # tests between polls for signals
 
 
+def _openmp(name: str) -> int:
+    return openmp.functions()[name]
+
+
+_OPENMP = {name: named(f"openmp.{name}", partial(_openmp, name)) for name in openmp.FUNCTIONS}
+_HIRE = named("hire", lambda: ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0)
+
+
 def at(field: str) -> int:
     """The byte offset of a word of a job."""
     return 8 * HEAD.index(field)
@@ -50,13 +58,12 @@ def crew(writer: Writer) -> str:
 
 def define(writer: Writer) -> None:
     """Write the routines, which all modules share; raises ``DeviceError`` if there is no OpenMP runtime."""
-    known = {name: named(f"openmp.{name}", partial(_openmp, name)) for name in openmp.functions()}
+    openmp.functions()
     fields = {f"ctx_{name}": context.offset(name) for name in context.FIELDS}
     words = {f"job_{name}": at(name) for name in HEAD}
     other = {name: function(name) for name in ("usleep", "pthread_self")}
-    hire = named("hire", lambda: ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0)
-    text = {**known, **fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP, "spins": SPINS,
-            "pause": PAUSE, "patience": PATIENCE, "hire": hire}
+    text = {**_OPENMP, **fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP, "spins": SPINS,
+            "pause": PAUSE, "patience": PATIENCE, "hire": _HIRE}
     float_state.define(writer)
     for name in ("umax", "usub.sat"):
         writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
@@ -65,10 +72,6 @@ def define(writer: Writer) -> None:
     for name, body in {"bind": context_runtime.bind_text(), "trim": context_runtime.trim_text(), **bodies}.items():
         writer.function(f"jitad.{name}", body)
         writer.outside(symbols(body))
-
-
-def _openmp(name: str) -> int:
-    return openmp.functions()[name]
 
 
 def bounds(code: Code) -> tuple[str, str]:

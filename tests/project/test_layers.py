@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = (("errors", "disk_store"), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend", "pytree"),
           ("pipeline",), ("kernels",), ("lowering", "loop_level"), ("mlir",),
-          ("api", "calling", "separate", "gpu", "pickling", "aot"),
+          ("api", "caching", "calling", "separate", "gpu", "pickling", "aot"),
           ("__init__", "__main__", "command_line"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {

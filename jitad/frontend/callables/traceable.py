@@ -155,7 +155,12 @@ def _bare(fun: types.FunctionType) -> types.FunctionType:
 
 
 def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
-    """The Python function of a jitted function, or of a jitted method of an object, and the options of ``jit``."""
+    """The Python function of a jitted function, or of a jitted method of an object, and the options of ``jit``.
+
+    A transform, from which another one is made, has the options of its function.
+    """
+    if isinstance(fun, Transform):
+        return fun, fun.options
     if getattr(type(fun), "is_jitad", False):
         return fun.py_func, fun.jit_options
     method = getattr(fun, "__func__", None)
@@ -218,7 +223,7 @@ class OfMethod(Traceable):
         method = types.MethodType(self.fun, obj)
         return self.transform.with_parts((method, *self.transform.parts()[1:]))(*args, **kwargs)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         of_object = self.transform.with_parts((BoundMethod(self.fun, args[0]), *self.transform.parts()[1:]))
         return of_object.traced_call(t, args[1:], kwargs)
 

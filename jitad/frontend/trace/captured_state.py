@@ -47,6 +47,8 @@ class CapturedState(Trace):
         """The user value of a global variable, or ``MISSING`` with a guard if it does not exist."""
         place = in_globals(table, name)
         v = self.session.captures.read(place)
+        if trusted(table.get("__name__")):
+            return v if v is MISSING else self.lift(v)
         if v is MISSING:
             self.session.captures.guard(place, "absent", None)
             return v
@@ -324,7 +326,7 @@ class CapturedState(Trace):
 
     def own_rules(self, custom: Any) -> None:
         """Adds a guard on the rules of a function, unless traced code makes it: the user may replace them."""
-        if isinstance(custom.fun, types.FunctionType):
+        if isinstance(custom.fun, types.FunctionType) and not trusted(custom.fun.__globals__.get("__name__")):
             self.session.captures.guard(of_object(custom).attribute("rules"), "is", custom.rules)
 
     def expects(self, obj: Instance, name: str) -> None:

@@ -69,7 +69,8 @@ NAMES: dict[str, str] = {
     "debug": "`jitad.interpret(f, *args)`, or `f.py_func`", "experimental": "the functions of `jitad`",
     "jitclass": "a plain class or a dataclass", "cfunc": "`jitad.aot.export`", "objmode": "call it outside",
     "literal_unroll": "`jitad.unroll`", "literally": "`jit(static=…)`", "gdb": "`jitad.interpret(f, *args)`",
-    "cuda": "`f.inspect(\"ptx\")` shows the code for a GPU", "PRNGKey": _DRAWS, "key": _DRAWS, "fold_in": _DRAWS,
+    "cuda": "`jit(target=\"cuda\")`, and `jitad.gpu` for arrays on a device", "PRNGKey": _DRAWS, "key": _DRAWS,
+    "fold_in": _DRAWS,
     "split": "`jitad.random.default_rng(seed)` for each seed", "normal": _DRAWS, "uniform": _DRAWS, "randint": _DRAWS,
     "bernoulli": _DRAWS, "categorical": _DRAWS, "permutation": _DRAWS, "shuffle": _DRAWS, "choice": _DRAWS,
 }
