@@ -286,7 +286,7 @@ class Checker(Otherwise):
 
     def _device_function(self) -> Function:
         """The program, or its value and gradient, for the simulated GPU."""
-        fun = jit(self.main, grad=self.floats or False)
+        fun = jit(self.main, grad=self.floats or False, target="cuda-sim")
         found: Function = fun.value_and_grad if self.scalar and self.floats else fun
         return found
 

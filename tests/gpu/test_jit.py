@@ -114,6 +114,25 @@ def test_derivatives_as_attributes_and_transforms(target: str) -> None:
     np.testing.assert_allclose(np.asarray(pullback(1.0)[1]), w * np.exp(w * X))
 
 
+def test_calls_of_one_key_and_of_others(target: str) -> None:
+    """Calls with numbers and device arrays alone are known by a key, which tells all signatures apart."""
+    f = jit(lambda x, a: x * a, target=target)
+    d, one = gpu.asarray(X, target), gpu.asarray(np.ones(1), target)
+    for _ in range(2):
+        agree(f(d, 2), X * 2)
+        agree(f(d, 2.5), X * 2.5)
+        agree(f(one, 2), np.full(1, 2.0))
+        agree(f(d, True), X * True)
+        agree(f(gpu.asarray(X.astype(np.float32), target), 2), X.astype(np.float32) * 2)
+        agree(f(d[::2], 2), X[::2] * 2)
+        agree(f(X, 2), X * 2)
+        agree(f(2.0, d), X * 2)
+        agree(f(x=d, a=3), X * 3)
+        with pytest.raises(OverflowError):
+            f(d, 1 << 63)
+    assert f.stats["compilations"] == 6
+
+
 def test_methods_and_options(target: str) -> None:
     class Layer:
         def __init__(self) -> None:

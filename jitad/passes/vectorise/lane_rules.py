@@ -15,7 +15,7 @@ from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
 from ..analysis.lanes import LANES
-from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import RISING, SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 
 def lanes_type(t: Type) -> Array:
@@ -126,8 +126,20 @@ def _get(s: Lanes, op: Op) -> Value:
 
 
 def _window_of(s: Lanes, op: Op) -> Value:
-    """The elements of a uniform or shared array that the lanes read."""
-    return _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
+    """The elements of a uniform or shared array that the lanes read.
+
+    Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
+    """
+    found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
+    neighbours = s.kinds[op.operands[-1]] == RISING
+    return found if neighbours or not _read_deeper(s, op) else s.b.emit_op("copy", [found]).result
+
+
+def _read_deeper(s: Lanes, op: Op) -> bool:
+    assert op.block is not None
+    loops = s.kinds.forest.innermost
+    return any(r.block is not None and loops.get(r.block) is not loops.get(op.block)
+               for r in s.kinds.users.get(op.result, ()))
 
 
 def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> Value:
