@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -252,12 +253,32 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def dumper() -> Callable[[str, Module], None] | None:
-    """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
+Observer = Callable[[str, Module], None]
+_observers: list[Observer] = []
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """A context in which ``observer(stage, module)`` sees each stage of the IR of what is compiled."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def dumper() -> Observer | None:
+    """A callback for observers, and for the stages named in ``JITAD_DUMP``; None if there are none of the IR."""
     wanted = _dumped()
-    if not set(wanted) & set(IR_STAGES):
+    if not _observers and not set(wanted) & set(IR_STAGES):
         return None
-    return lambda stage, m: _dump(stage, print_module(m)) if stage in wanted else None
+
+    def show(stage: str, module: Module) -> None:
+        for observer in _observers:
+            observer(stage, module)
+        if stage in wanted:
+            _dump(stage, print_module(module))
+    return show
 
 
 class _Clock:

@@ -31,6 +31,7 @@ from ..lowering.math.ops import Options
 from ..lowering.python.exceptions import Failures
 from .extract import PAIRED, Part, extract
 from .store import Shared
+from .sweeps import has_loops, recompute
 
 Chain = tuple[tuple[str, tuple[int, ...]], ...]      # the derivatives that lead from a function to the one called
 
@@ -106,6 +107,9 @@ def _unit(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
 
 def _compiled(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
     module = _copy(part.module)
+    if not part.recursive and has_loops(module):
+        for wrt in {chain[0][1] for chain in chains if chain and chain[0][0] in PAIRED}:
+            recompute(module, part.root, wrt)
     stem = hashlib.sha256(repr((part.text, chains, options)).encode()).hexdigest()[:20]
     exports = {chain: _export(module, part.root, chain, f"export{i}") for i, chain in enumerate(chains)}
     roots = list(exports.values())

@@ -23,7 +23,7 @@ TARGET = Target(ANY_GPU, "")
 
 @dataclass(frozen=True)
 class Shared:
-    """What all functions of an image share; ``recursive``: the functions that may call themselves."""
+    """The state that all functions of an image share; ``recursive``: the functions that may call themselves."""
 
     module: Module
     writer: Writer

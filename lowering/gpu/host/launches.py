@@ -108,7 +108,7 @@ class MapLaunch:
 
     def _carried(self, rt: Runtime, carried: Sequence[Any], threads: int
                  ) -> tuple[list[Any], list[int], dict[int, Owner]]:
-        """What the kernel gets for the values before the loop; the bytes of arrays of which each thread has one."""
+        """The kernel's arguments for the values before the loop; the bytes of arrays of which each thread has one."""
         values, sizes, private = list(carried), [], {}
         for k in self.sums:
             a = carried[k]

@@ -1,4 +1,4 @@
-"""What a host program works with while it runs: arrays in device memory, the status, results of kernels.
+"""The state of a host program while it runs: arrays in device memory, the status, results of kernels.
 
 Memory is released when the last array in it is collected.
 """
