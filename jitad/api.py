@@ -49,9 +49,10 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
     _refuse_unbuilt(target, cache)
-    options: dict[str, Any] = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel,
-               "separate": separate}
+    options: dict[str, Any] = {
+        "boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
+        "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel,
+        "separate": separate}
     if target != "cpu":
         options["target"] = target
     elif cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0"):
@@ -274,7 +275,7 @@ def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``loops``, ``llvm``, ``asm`` or ``ptx``.
 
     ``arch`` is the GPU's architecture for ``ptx``: ``"sm_90"``.  Functions with ``target="cuda"`` also have ``plan``
-    (what becomes a kernel), ``kernels`` (LLVM IR) and ``sass`` (the GPU's own instructions, by ``ptxas``).
+    (what becomes a kernel) and ``sass`` (the GPU's own instructions, by ``ptxas``).
     ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
     (``jitad.spec`` stands for an argument without a value), or else for the last call's.
     """

@@ -35,6 +35,9 @@ from .sweeps import has_loops, recompute
 
 Chain = tuple[tuple[str, tuple[int, ...]], ...]      # the derivatives that lead from a function to the one called
 
+MOST = 64
+"""Units kept for one function.  Constants that callers pass make new ones; the oldest is dropped."""
+
 
 @dataclass
 class Unit:
@@ -98,6 +101,8 @@ def _unit(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
     key = (part.text, chains, options)
     if key not in store.units:
         start = time.perf_counter()
+        if len(store.units) >= MOST:
+            del store.units[next(iter(store.units))]         # programs that are linked to it keep it
         store.units[key] = _compiled(part, chains, options)
         store.compilations += 1
         store.seconds += time.perf_counter() - start
