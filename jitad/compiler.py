@@ -197,7 +197,7 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
         raise ValueError(f"{stage!r} is no stage of the IR: these are {', '.join(IR_STAGES)}")
     program = traced(fun, signature, options, leaves)
     if stage != "ir":
-        pipeline.run(program.module, [program.root], stop=stage)
+        pipeline.run(program.module, [program.root], stop=stage, gpu=options.target != "cpu")
     return program.module
 
 
@@ -205,13 +205,12 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
                leaves: Sequence[Any] = (), arch: str = nvptx.ARCH) -> str:
     """The text of one stage for this signature; compiles again up to that stage.  ``arch``: the GPU's, for PTX."""
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan, kernels "
-                         "and sass")
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan and sass")
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
     if stage not in ("llvm", "asm"):
-        return module_text(program.module, program.root, stage, arch)
+        return module_text(program.module, program.root, stage, arch, options.target != "cpu")
     pipeline.run(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
@@ -220,10 +219,10 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     return native.llvm if stage == "llvm" else native.asm
 
 
-def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH) -> str:
+def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH, gpu: bool = False) -> str:
     """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
     if stage != "ir":
-        pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
+        pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None, gpu=gpu)
     if stage in IR_STAGES:
         return print_module(module)
     if stage == "parallel":

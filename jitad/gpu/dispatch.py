@@ -33,7 +33,7 @@ from .compiled import DeviceCompiled, kind_for
 from .drivers import driver_of, in_use
 
 _LOW, _HIGH = -(1 << 63), 1 << 63
-STAGES = ("ptx", "sass", "plan", "kernels")
+STAGES = ("plan", "llvm", "ptx", "sass", "asm")                # those of kernels; asm is another name of sass
 
 
 class DeviceDispatcher(Dispatcher):
@@ -127,7 +127,7 @@ class DeviceDispatcher(Dispatcher):
         program: DeviceProgram = self.looked_at(args, kwargs, look)
         if stage == "plan":
             return program.plan()
-        if stage == "kernels":
+        if stage == "llvm":
             return "\n".join(image.text for image in program.images)
         arch = arch or known_arch()
         texts = [to_ptx(image, arch) for image in program.images]

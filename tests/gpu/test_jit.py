@@ -272,8 +272,11 @@ def test_stages() -> None:
     f = jit(elementwise, target="cuda")
     for arch in ("sm_75", "sm_90"):
         assert f".target {arch}" in f.inspect("ptx", X, 1.0, arch=arch)
-    assert "elementwise" in f.inspect("plan", jitad.spec("f64[:]"), 1.0) and "define" in f.inspect("kernels", X, 1.0)
-    assert "sin" in f.inspect("ir", X, 1.0)
+    assert "elementwise" in f.inspect("plan", jitad.spec("f64[:]"), 1.0)
+    assert "define void @" in f.inspect("llvm", X, 1.0)
+    assert all("sin" in f.inspect(stage, X, 1.0) for stage in ("ir", "optimized", "loops"))
+    mapped = jit(vmap(trajectory, (0, None)), target="cuda")
+    assert ".loop(" in mapped.inspect("optimized", X, 3)     # outlined for a thread an iteration, as on the device
     g = jit(lambda arch: arch * 2.0, target="cuda-sim")
     g(X)
     assert ".entry" in g.inspect("ptx") and g.signatures == ["(f64[?])"]
