@@ -64,6 +64,7 @@ def test_products_in_tiles() -> None:
     assert "a tile of 64 × 64 elements a block" in products.program.plan()
 
 
+@pytest.mark.slow
 def test_where_arrays_of_gradients_are_added() -> None:
     """Of few elements in local memory, of many by atomics; deterministic programs keep an array for each thread."""
     w, a = RNG.normal(size=40), RNG.normal(size=300)
@@ -74,6 +75,7 @@ def test_where_arrays_of_gradients_are_added() -> None:
             compare(dataclasses.replace(made, given=[x, *made.given[1:]]), SimulatedDriver(checked=True))
 
 
+@pytest.mark.slow
 def test_memory_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """With little memory fewer threads run; with too little for one of them the program raises ``MemoryError``."""
     def descent(x: float, most: int) -> float:
