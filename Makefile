@@ -8,6 +8,8 @@ PY := $(VENV)/bin/python
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
+# Each worker has a part of the list, so that most files are compiled in one process, and takes from the other's end.
+TESTS = $(PY) -m pytest -n $(WORKERS) --dist worksteal
 SECONDS ?= 60
 # Tests whose outcome depends on the processor: they compare floats to the last bit, or look at machine code.
 CODE = tests/lowering tests/kernels tests/loops tests/passes tests/arrays tests/data/test_array_programs.py \
@@ -17,7 +19,7 @@ DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test long cpus fuzz planted lint docs bench test-gpu bench-gpu clean
+.PHONY: help demo check test long all cpus fuzz planted lint docs bench test-gpu bench-gpu clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -27,18 +29,21 @@ demo: $(VENV)/.examples ## train three differentiable programs on real data (und
 	@$(PY) -m examples.demo $(if $(DATA),--data $(DATA))
 
 check: lint ## after each change: lint, types, and of each test its first case
-	@$(PY) -m pytest -n $(WORKERS) --first tests
+	@$(TESTS) --first tests
 
 test: $(VENV)/.test ## all tests; of the long ones, such as random programs and NumPy's whole interface, a sample
-	@$(PY) -m pytest -n $(WORKERS) --long sample tests
+	@$(TESTS) --long sample tests
 
 long: $(VENV)/.test ## the cases that `make test` leaves out
-	@$(PY) -m pytest -n $(WORKERS) --long rest tests
+	@$(TESTS) --long rest tests
+
+all: $(VENV)/.test ## both, in one run
+	@$(TESTS) tests
 
 cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
 	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \
 		if JITAD_CPU=$$cpu $(PY) -c "from jitad.lowering.jit.cpu import target; target()" 2>/dev/null; then \
-			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(PY) -m pytest -n $(WORKERS) --first $(CODE) || status=1; \
+			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(TESTS) --first $(CODE) || status=1; \
 		else echo "JITAD_CPU=$$cpu: not on this machine"; fi; done; exit $$status
 
 fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from the clock), WORKERS=2

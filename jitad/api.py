@@ -29,7 +29,7 @@ Grad = bool | int | str | tuple[int | str, ...]
 def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target: str = "cpu",
         static: str | int | tuple[str | int, ...] = (), fastmath: bool = False, boundscheck: bool = True,
         parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False,
-        flush_subnormals: bool | None = None, **unknown: Any) -> Any:
+        flush_subnormals: bool | None = None, separate: bool | None = None, **unknown: Any) -> Any:
     """Compiles a Python function when it is called, once for each combination of argument types.
 
     Can be used as a decorator with or without options, or called.  ``grad`` selects the arguments to differentiate with
@@ -43,12 +43,16 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     of n iterations saves about √n of its states; with a number c, ``"binomial"`` or ``("binomial", c)`` about c of them
     for any n.  ``flush_subnormals`` takes subnormal numbers for zero, at the speed of others; None does so with
     ``fastmath``, except in calls of a few operations.  ``cache`` keeps the code on disk for later processes.
+    ``separate``: compiled functions that call this one link to code of its own, which is compiled once, instead of
+    compiling it again; None does so with large and recursive functions.
     """
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
     _refuse_unbuilt(target, cache)
-    options: dict[str, Any] = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
+    options: dict[str, Any] = {
+        "boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
+        "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel,
+        "separate": separate}
     if target != "cpu":
         options["target"] = target
     elif cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0"):
@@ -271,7 +275,7 @@ def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``loops``, ``llvm``, ``asm`` or ``ptx``.
 
     ``arch`` is the GPU's architecture for ``ptx``: ``"sm_90"``.  Functions with ``target="cuda"`` also have ``plan``
-    (what becomes a kernel), ``kernels`` (LLVM IR) and ``sass`` (the GPU's own instructions, by ``ptxas``).
+    (what becomes a kernel) and ``sass`` (the GPU's own instructions, by ``ptxas``).
     ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
     (``jitad.spec`` stands for an argument without a value), or else for the last call's.
     """

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -196,7 +197,7 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
         raise ValueError(f"{stage!r} is no stage of the IR: these are {', '.join(IR_STAGES)}")
     program = traced(fun, signature, options, leaves)
     if stage != "ir":
-        pipeline.run(program.module, [program.root], stop=stage)
+        pipeline.run(program.module, [program.root], stop=stage, gpu=options.target != "cpu")
     return program.module
 
 
@@ -204,13 +205,12 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
                leaves: Sequence[Any] = (), arch: str = nvptx.ARCH) -> str:
     """The text of one stage for this signature; compiles again up to that stage.  ``arch``: the GPU's, for PTX."""
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan, kernels "
-                         "and sass")
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan and sass")
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
     if stage not in ("llvm", "asm"):
-        return module_text(program.module, program.root, stage, arch)
+        return module_text(program.module, program.root, stage, arch, options.target != "cpu")
     pipeline.run(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
@@ -219,10 +219,10 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     return native.llvm if stage == "llvm" else native.asm
 
 
-def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH) -> str:
+def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH, gpu: bool = False) -> str:
     """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
     if stage != "ir":
-        pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
+        pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None, gpu=gpu)
     if stage in IR_STAGES:
         return print_module(module)
     if stage == "parallel":
@@ -253,12 +253,32 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def dumper() -> Callable[[str, Module], None] | None:
-    """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
+Observer = Callable[[str, Module], None]
+_observers: list[Observer] = []
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """A context in which ``observer(stage, module)`` sees each stage of the IR of what is compiled."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def dumper() -> Observer | None:
+    """A callback for observers, and for the stages named in ``JITAD_DUMP``; None if there are none of the IR."""
     wanted = _dumped()
-    if not set(wanted) & set(IR_STAGES):
+    if not _observers and not set(wanted) & set(IR_STAGES):
         return None
-    return lambda stage, m: _dump(stage, print_module(m)) if stage in wanted else None
+
+    def show(stage: str, module: Module) -> None:
+        for observer in _observers:
+            observer(stage, module)
+        if stage in wanted:
+            _dump(stage, print_module(module))
+    return show
 
 
 class _Clock:

@@ -72,7 +72,7 @@ def limit() -> int:
 
 
 class Contents(NamedTuple):
-    """What is in the folder."""
+    """The contents of the folder."""
 
     folder: str | None
     files: int

@@ -18,14 +18,12 @@ from .ir.graph import Module
 from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
-from .passes.algebra.hoist_transpose import hoist_transpose
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
-from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.loops.branch_accesses import branch_accesses
@@ -106,7 +104,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "recursion_batching", _plain(recursion_batching)),
     ("cps", "size_numbering", _plain(size_numbering)),
-    ("cps", "jump_threading", _plain(jump_threading)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "unroll", _plain(unroll)),
@@ -157,7 +154,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
-    ("optimized", "hoist_transpose", _plain(hoist_transpose)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "copy_insertion", copy_insertion),
@@ -169,7 +165,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
                         "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products", "hoist_transpose"})
+                        "outer_products"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -192,7 +188,7 @@ def _zero_cotangents(module: Module) -> None:
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
-    "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
+    "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
@@ -202,7 +198,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
     "loop_versioning": loop_versioning, "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
-    "fission": fission, "outer_products": outer_products, "hoist_transpose": hoist_transpose,
+    "fission": fission, "outer_products": outer_products,
     "copy_insertion": copy_insertion,
 }
 

@@ -101,7 +101,7 @@ PROGRAMS = {
     "fused_gradient": Program(fused_gradient, (X, Y)),
     "broadcast": Program(broadcast, (X[:64], Y[:64], X.reshape(64, 64))),
     "gather": Program(gather, (X, INDEX), kernel=-1),
-    "scatter_add": Program(scatter_add, (X, INDEX), kernel=1),
+    "scatter_add": Program(scatter_add, (X, INDEX), kernel=-2),
     "sum": Program(total, (X,)),
     "dot": Program(dot, (X, Y)),
     "black_scholes": Program(black_scholes, (X + 1, Y + 1, X, 0.03, 0.2)),

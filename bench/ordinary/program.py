@@ -55,6 +55,10 @@ class Ordinary:
 
 def cases(bench: Bench, field_name: str, programs: Sequence[Ordinary]) -> Iterator[Case]:
     """The cases of the programs of a field: value, and gradient where there is one."""
+    collected = getattr(bench, "programs", None)
+    if collected is not None:                          # ``bench.acting`` asks for the programs alone
+        collected.extend(programs)
+        return
     for p in programs:
         yield _value(bench, field_name, p)
         if p.grad:

@@ -1,4 +1,4 @@
-"""What a library exports: a function for one signature, and its derivatives, as programs with C interfaces."""
+"""The exports of a library: a function for one signature, and its derivatives, as programs with C interfaces."""
 
 from __future__ import annotations
 

@@ -72,9 +72,10 @@ def forget() -> None:
 
 def _once(make: Callable[[Any], str], obj: Any) -> str:
     """``make(obj)``, made once until ``forget`` is called."""
-    if id(obj) not in _known:
-        _known[id(obj)] = obj, make(obj)
-    return _known[id(obj)][1]
+    known = _known.get(id(obj))
+    if known is None:
+        known = _known[id(obj)] = obj, make(obj)
+    return known[1]
 
 
 def of_function(fun: types.FunctionType) -> str:

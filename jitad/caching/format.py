@@ -17,7 +17,7 @@ from ..calling.compiled import Compiled, Portable, Program, Prototype, Shape
 from ..calling.signature import Signature, Static
 from ..frontend.captured.contents import _Same
 from ..frontend.captured.guards import Guard
-from ..frontend.captured.leaves import Leaf
+from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.places import MISSING, Place
 from ..frontend.captured.user_classes import trusted
 from ..frontend.columns.layouts import Root
@@ -203,16 +203,21 @@ def from_bytes(data: bytes, root: Any, signature: Signature, leaves: Sequence[An
      symbols, entries) = _Unpickler(io.BytesIO(rest), objects.found.__getitem__).load()
     if [strings(text) for text in texts] != list(range(len(texts))):
         raise Stale("strings have other numbers in this process")
-    compiled = Compiled(signature, Prototype(*function), result, fixed,
-                        Program(captured, captured_leaves, guards, leaves), effort, flush, recursive,
+    program = Program(captured, captured_leaves, guards, _opened(signature, leaves))
+    compiled = Compiled(signature, Prototype(*function), result, fixed, program, effort, flush, recursive,
                         StoredFailures(failures, objects.found.__getitem__))
     if compiled.captured(leaves) is None:
         raise Stale("captured state has changed")
     made = [_entry(compiled, *described) for described in entries]
     native = Loaded(Image(*image), _resolver(compiled, made, symbols, leaves))
     _finish(compiled, native, made, [shape for _, shape, _ in entries], [h for _, _, h in entries])
-    compiled.kept.append(objects)
+    compiled.kept.append(objects.found)
     return compiled
+
+
+def _opened(signature: Signature, leaves: Sequence[Any]) -> list[Any]:
+    """The leaves as a traced program keeps them: objects of the user's classes; others would stay in memory."""
+    return [x if isinstance(leaf, Opened) else None for x, leaf in zip(leaves, signature.leaves)]
 
 
 def _entry(compiled: Compiled, name: str, shape: Shape | None, hints: Any) -> Entry:

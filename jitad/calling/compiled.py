@@ -55,7 +55,7 @@ class Prototype(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a program reads besides its arguments, and the leaves of the arguments for which it was traced."""
+    """Captured state that a program reads, and the leaves of the arguments for which it was traced."""
 
     captured: Sequence[Place]
     captured_leaves: Sequence[Leaf]

@@ -65,7 +65,8 @@ class DeviceArray:
     ``strides`` are in bytes.  ``owner`` keeps the memory.
     """
 
-    __slots__ = ("target", "driver", "address", "shape", "strides", "dtype", "owner", "__weakref__")
+    __slots__ = ("target", "driver", "address", "shape", "strides", "dtype", "owner", "_kind", "_dense",
+                 "__weakref__")
     __array_ufunc__ = None                       # arithmetic with an ndarray on the left comes here
     __hash__ = None                              # type: ignore[assignment]
 
@@ -74,6 +75,8 @@ class DeviceArray:
         self.target, self.driver, self.address, self.shape, self.dtype = target, driver, address, shape, dtype
         self.strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
         self.owner = owner
+        self._kind: tuple[Any, ...] | None = None
+        self._dense: bool | None = True if strides is None else None
 
     # --- properties -------------------------------------------------------------------------------
 
@@ -102,8 +105,18 @@ class DeviceArray:
     @property
     def is_contiguous(self) -> bool:
         """True if the elements are in C order, without gaps."""
-        expected = contiguous_strides(self.shape, self.dtype.itemsize)
-        return self.size == 0 or all(n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected))
+        if self._dense is None:
+            expected = contiguous_strides(self.shape, self.dtype.itemsize)
+            self._dense = self.size == 0 or all(
+                n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected))
+        return self._dense
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What a signature has of the array: its dtype, rank, and axes of size 1."""
+        if self._kind is None:
+            self._kind = self.dtype.str, *(n == 1 for n in self.shape)
+        return self._kind
 
     # --- copies -----------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ Check = Callable[[], None]
 
 
 class Recording:
-    """What a graph uses: device memory, copies of host memory, and checks that are made later."""
+    """The resources of a graph: device memory, copies of host memory, and checks that are made later."""
 
     def __init__(self, driver: CudaDriver) -> None:
         self.driver = driver

@@ -55,6 +55,8 @@ class Passed:
             self.owners.append(whole.owner)
             return whole.buffer()
         if not isinstance(x, np.ndarray):
+            if isinstance(x, Spec):
+                raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
             return x
         found = self.known.get(id(x))
         if found is None:
@@ -92,6 +94,9 @@ class DeviceCompiled(Compiled):
             return found if fits else MISSING
         return fitting(leaf, found)
 
+    def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
+        return super().captured(leaves) if self.program.guards or self.program.captured else []
+
     def enterable(self) -> bool:
         """False: machine code of the host cannot take a call."""
         return False
@@ -102,8 +107,6 @@ class DeviceCompiled(Compiled):
         return self._run
 
     def _run(self, driver: Driver, given: Sequence[Any]) -> Any:
-        if any(isinstance(x, Spec) for x in given):
-            raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
         passed = Passed(driver)
         try:
             results = self.code.run(driver, [passed.leaf(x) for x in given])

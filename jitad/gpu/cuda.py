@@ -70,6 +70,7 @@ class CudaDriver:
         self._unused: list[Any] = []
         self._pending: list[tuple[Any, Any]] = []              # (event, what is released when it has happened)
         self._staged = 0
+        self._busy = False                                     # shared memory of the host is in use
         self.capture: Any = None                               # the ``capture.Recording`` in progress
         _all.add(self)
 
@@ -146,10 +147,15 @@ class CudaDriver:
         if size == 0:
             return
         with self._lock:
-            if size <= STAGED and self.capture is None:
-                start = self._stage(start, size)
-            self._call("cuMemcpyHtoDAsync", address, start, size, self.stream, doing="upload")
-        if size > STAGED and self.capture is None:
+            staged = size <= STAGED and self.capture is None and not self._busy
+            before, self._busy = self._busy, True
+            try:
+                if staged:
+                    start = self._stage(start, size)
+                self._call("cuMemcpyHtoDAsync", address, start, size, self.stream, doing="upload")
+            finally:
+                self._busy = before
+        if not staged and self.capture is None:
             self._wait()                                   # the user may change the array after the call
 
     @cached_property
@@ -229,9 +235,15 @@ class CudaDriver:
         self._enter()
         function, arguments = loaded.kernels[kernel.name]
         with self._lock:                                   # other threads share the memory for arguments
-            arguments.fill(args)
-            status, = self.cuda.cuLaunchKernel(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream,
-                                               arguments.pointer, 0)
+            if self._busy:                                 # this is a signal handler, in the middle of a launch
+                arguments = Arguments(kernel.params)
+            before, self._busy = self._busy, True
+            try:
+                arguments.fill(args)
+                status, = self.cuda.cuLaunchKernel(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream,
+                                                   arguments.pointer, 0)
+            finally:
+                self._busy = before
         if status:
             raise bindings.error(self.cuda, status, f"launch of {kernel.name}", kernel.loc)
         if self.debug and self.capture is None:

@@ -18,7 +18,8 @@ def graph(fun: Callable[..., Any], *args: Any) -> Graph:
     ``fun`` is called twice: once to compile what it calls, and once to record its kernels.  Each call of the graph
     queues them again, on the same memory: device arrays among the arguments and in ``graph.result`` are read and
     written anew, while NumPy arrays and numbers keep the values that they had.  ``graph.check()`` waits, and raises the
-    exception of a kernel.  A function whose course depends on results of the device cannot be recorded.
+    exception of a kernel.  A function whose course depends on results of the device cannot be recorded.  No other
+    thread may use the device meanwhile.
     """
     driver = driver_of("cuda")
     if not isinstance(driver, CudaDriver):

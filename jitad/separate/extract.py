@@ -28,11 +28,13 @@ from ..ir.types import Stack
 from ..passes.analysis.loops import loop_forest
 from ..passes.cleanup.dce import drop_unreached
 
-LARGE = 600
-"""A function of at least this many ops, with those that it calls, is compiled separately.
+LARGE = 4000
+"""A function of at least this many ops, with those that it calls, is compiled separately in any case.
 
-A separate function is not inlined, so that loops around its calls are not vectorised, and sizes that the caller knows
-are unknown in it.  Compiling takes about 0.2 ms an op: ADBench's mixture has 330 ops, and is quicker if it is inlined.
+The inliner leaves such a function apart too (``inline.LARGEST_CALLER``).  Smaller ones lose by it: the gradient of
+ADBench's mixture takes 1.39 times as long as in one piece (``sweeps``).  Recursive functions do not (0.96 to 0.99, a
+tree of 65,536 nodes), unless they have products of matrices: those of a TreeLSTM are batched and summed across the
+calls of the whole program, and it takes 1.45 times as long.
 """
 PAIRED = ("fwd", "bwd", "keep")
 """The kinds of derivatives that pass a stack from one to the other."""
@@ -62,8 +64,8 @@ class Part:
 def extract(module: Module, roots: list[str], shared: Mapping[str, Any], within: Any) -> dict[str, Part]:
     """Take large and recursive functions out of a module, and declare them external; returns them by name.
 
-    ``shared``: the candidates, with the user's compiled functions.  Those that reach the function ``within`` itself,
-    which is being compiled, stay.
+    ``shared``: the candidates, with the user's compiled functions, whose option ``separate`` decides if it is not None.
+    Those that reach the function ``within`` itself, which is being compiled, stay.
     """
     found: dict[str, Part] = {}
     if not shared:
@@ -79,7 +81,7 @@ def extract(module: Module, roots: list[str], shared: Mapping[str, Any], within:
             continue
         graph = {n: [c for c in callees(module, n) if c in inside] for n in inside}
         recursive = any(len(group) > 1 or group[0] in graph[group[0]] for group in strongly_connected(graph, graph))
-        if not recursive and (_size(module, inside) < LARGE or _called_in_loop(module, name)):
+        if not _wanted(module, name, inside, recursive, shared[name]):
             continue
         part = _copied(module, name, shared, recursive)
         if " opaque " in part.text:                          # objects without text do not identify it
@@ -92,6 +94,16 @@ def extract(module: Module, roots: list[str], shared: Mapping[str, Any], within:
         drop_unreached(module, roots)
         found = {name: part for name, part in found.items() if name in module.external}
     return found
+
+
+def _wanted(module: Module, name: str, inside: Mapping[str, None], recursive: bool, owner: Any) -> bool:
+    """True if a function is to be compiled separately: by its option, else if nothing much is lost by it."""
+    wish = owner._self.options.get("separate")
+    if wish is not None:
+        return bool(wish)
+    if recursive and not any(op.name == "matmul" for n in inside for op in module.functions[n].all_ops()):
+        return True
+    return _size(module, inside) >= LARGE and (recursive or not _called_in_loop(module, name))
 
 
 def _outermost(module: Module, roots: list[str], shared: Mapping[str, Any]) -> Iterator[str]:

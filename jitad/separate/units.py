@@ -31,8 +31,12 @@ from ..lowering.math.ops import Options
 from ..lowering.python.exceptions import Failures
 from .extract import PAIRED, Part, extract
 from .store import Shared
+from .sweeps import has_loops, recompute
 
 Chain = tuple[tuple[str, tuple[int, ...]], ...]      # the derivatives that lead from a function to the one called
+
+MOST = 64
+"""Units kept for one function.  Constants that callers pass make new ones; the oldest is dropped."""
 
 
 @dataclass
@@ -97,6 +101,8 @@ def _unit(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
     key = (part.text, chains, options)
     if key not in store.units:
         start = time.perf_counter()
+        if len(store.units) >= MOST:
+            del store.units[next(iter(store.units))]         # programs that are linked to it keep it
         store.units[key] = _compiled(part, chains, options)
         store.compilations += 1
         store.seconds += time.perf_counter() - start
@@ -106,6 +112,9 @@ def _unit(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
 
 def _compiled(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
     module = _copy(part.module)
+    if not part.recursive and has_loops(module):
+        for wrt in {chain[0][1] for chain in chains if chain and chain[0][0] in PAIRED}:
+            recompute(module, part.root, wrt)
     stem = hashlib.sha256(repr((part.text, chains, options)).encode()).hexdigest()[:20]
     exports = {chain: _export(module, part.root, chain, f"export{i}") for i, chain in enumerate(chains)}
     roots = list(exports.values())

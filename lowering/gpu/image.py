@@ -1,4 +1,4 @@
-"""What is loaded on a device: LLVM IR text with kernels, which every driver makes code from in its own way.
+"""The image that is loaded on a device: LLVM IR text with kernels, which every driver makes code from in its own way.
 
 The text is independent of the device but for the names below, which the printer of PTX (``nvptx``) and the simulator
 each define.  A kernel is ``define void @name(…)``.  T is i32, i64, f32 or f64 (float, double)::

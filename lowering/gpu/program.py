@@ -55,11 +55,11 @@ class DeviceProgram:
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """What is loaded on a device."""
+        """The image that is loaded on a device."""
         return (self.image,)
 
     def plan(self) -> str:
-        """What runs where: each kernel, and what the host does itself."""
+        """The division of the work: each kernel, and what the host does itself."""
         return self.shown
 
 

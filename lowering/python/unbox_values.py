@@ -189,7 +189,7 @@ class ValueUnboxer:
         return self._parts(obj, sizes)
 
     def arrays_together(self, kinds: Sequence[Array], objects: Sequence[str]) -> list[list[str]]:
-        """What ``array`` tests and reads of each, in fewer loads: all element types and flags in one vector."""
+        """Tests and reads each as ``array`` does, with fewer loads: all element types and flags in one vector."""
         self.require_all(*(f"eq ptr {self.load('ptr', obj, capi.OB_TYPE)}, {pointer(capi.NDARRAY)}" for obj in objects))
         assert capi.ARRAY_FLAGS == capi.ARRAY_DESCR + 8
         code, differing = self.code, "zeroinitializer"

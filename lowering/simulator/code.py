@@ -33,7 +33,10 @@ _MATH = re.compile(r"(\w+)\.(f32|f64)")
 
 @dataclass
 class Loaded:
-    """An image in memory.  ``lock`` is held during a launch: there is one state, and one array of shared memory."""
+    """An image in memory.  ``lock`` is held during a launch: there is one state, and one array of shared memory.
+
+    ``busy``: a launch is running, which matters to signal handlers, as they have the lock.
+    """
 
     image: Image
     prepared: Prepared
@@ -41,14 +44,12 @@ class Loaded:
     checked: bool
     lock: threading.RLock = field(default_factory=threading.RLock)
     busy: bool = False
-    kernels: dict[str, Kernel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.kernels = {k.name: k for k in self.image.kernels}
         self.state_address = self.native.address("gpu.state")
         self.state = State.from_address(self.state_address)
         self.shared_address = self.native.address("gpu.shared")
-        self.entries = {name: self.native.address(_entry(name)) for name in self.kernels}
+        self.entries = {k.name: self.native.address(_entry(k.name)) for k in self.image.kernels}
 
     def runs_alone(self, kernel: Kernel) -> bool:
         """True if the threads of the kernel never wait for each other."""

@@ -184,9 +184,12 @@ class Memory:
         return self._starts[i] if i >= 0 else None
 
     def adopt(self, address: int, size: int) -> None:
-        """Let kernels use memory of the host, such as an array that is shared through DLPack."""
+        """Let kernels use memory of the host, such as an array that is shared through DLPack.
+
+        Of several at one address, the longest counts.
+        """
         with self.lock:
-            self._foreign[address] = size
+            self._foreign[address] = max(size, self._foreign.get(address, 0))
 
     def disown(self, address: int) -> None:
         """Undo ``adopt``."""

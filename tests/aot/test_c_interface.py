@@ -279,6 +279,18 @@ def test_a_python_without_jitad(folder: Path) -> None:
     assert run(sys.executable, "-I", "-S", "-c", script, cwd=folder) == "0 3 False\n"
 
 
+def test_cffi(folder: Path) -> None:
+    cffi = pytest.importorskip("cffi")
+    ffi = cffi.FFI()
+    header = (folder / "all.h").read_text()
+    ffi.cdef(header[header.index("int curve_grad("):].partition(";")[0] + ";")
+    value, gradient = ffi.new("double *"), ffi.new("double[2]")
+    w, x, y = (ffi.from_buffer("double[]", a) for a in (W, X, Y))
+    assert ffi.dlopen(str(folder / "liball.so")).curve_grad(w, 2, x, 23, y, 23, value, gradient) == OK
+    expected = jit(programs.curve, grad=True).value_and_grad(W, X, Y)
+    assert value[0] == expected[0] and list(gradient) == list(expected[1])
+
+
 @needs("nm")
 def test_it_needs_the_c_library_only(folder: Path) -> None:
     undefined = {line.split()[-1] for line in run("nm", "-D", "--undefined-only", "liball.so", cwd=folder).splitlines()}

@@ -28,3 +28,5 @@ def test_the_commands(tmp_path: Path) -> None:
         done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=paths)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
     assert done.stdout == shown
+    read = subprocess.run(["cc", "-M", "minimise.c"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "loss.h" in read and "ython" not in read.replace(str(tmp_path), "")      # no headers of Python

@@ -453,3 +453,19 @@ def test_no_home(project: Project) -> None:
         module = project.load()
         assert module.f(1.0) == 2.0 and counts(module.f) == (1, 0)
     assert jitad.__version__
+
+
+def test_other_shapes_of_calls(project: Project) -> None:
+    """A call of a new shape runs the loaded code, in the end by an entry point of its own; arguments are not kept."""
+    project.write(main=HEAD + textwrap.dedent("""
+        TABLE = np.arange(3.0)
+        @jit(cache=True)
+        def f(x, y=1.0): return (x * TABLE).sum() * y
+        """))
+    assert project.load().f(np.ones(3), 2.0) == 6.0
+    f, x = project.load().f, np.ones(3)
+    count = sys.getrefcount(x)
+    assert f(x, 2.0) == 6.0
+    assert [f(x, y=k) for k in np.arange(20.0).tolist()] == [3.0 * k for k in range(20)]
+    assert f(y=2.0, x=np.ones((6, 1))[::2, 0]) == 6.0 and f(x, 5.0) == 15.0
+    assert counts(f) == (0, 1) and len(f.signatures) == 1 and sys.getrefcount(x) == count

@@ -122,3 +122,17 @@ def test_reading_elements_takes_no_time(body: str, expected: str) -> None:
     """So the entry holds no array, and needs no polling for signals."""
     module = parse_module(f"func @f(%a: f64[?], %i: i64) -> (f64) {{\n^entry:\n  {body}\n}}\n")
     assert of_function(module.functions["f"]) == expected
+
+
+def test_a_mistake_of_the_tracer_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not a refusal ends the trace: no other attempt is made, with captured numbers as constants."""
+    f, _ = made("floats")
+    attempts = []
+
+    def broken(*args: Any) -> Any:
+        attempts.append(args)
+        raise AssertionError("of the tracer")
+    monkeypatch.setattr("jitad.frontend.trace.trace_program._read", broken)
+    with pytest.raises(AssertionError, match="of the tracer"):
+        jit(f)(0.5)
+    assert len(attempts) == 1

@@ -151,7 +151,7 @@ class Device:
         self.events: dict[int, tuple[int, int]] = {}     # event → stream, work before it
         self.done: dict[int, int] = {}                   # stream → work that is done
         self.modules: dict[int, set[str]] = {}
-        self.functions: dict[int, str] = {}
+        self.functions: dict[int, tuple[str, Any, list[Any]]] = {}       # kernels, with the types of their arguments
         self.graphs: dict[int, list[Work]] = {}
         self.recording: dict[int, list[Work]] = {}
         self.launched: list[tuple[str, int, int, int]] = []
@@ -383,7 +383,8 @@ class Device:
         if name.decode() not in self.modules[int(module)]:
             return CUresult.CUDA_ERROR_NOT_FOUND, None
         function = CUfunction(self._handle())
-        self.functions[int(function)] = name.decode()
+        found = name.decode()
+        self.functions[int(function)] = found, self.kernels.get(found), self.kinds(found)
         return CUresult.CUDA_SUCCESS, function
 
     def cuModuleUnload(self, module: Any) -> Answer:
@@ -396,10 +397,9 @@ class Device:
     def cuLaunchKernel(self, function: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int,
                        stream: Any, params: int, extra: int) -> Answer:
         assert (gy, gz, by, bz, extra) == (1, 1, 1, 1, 0) and isinstance(function, CUfunction)
-        name = self.functions[int(function)]
+        name, run, kinds = self.functions[int(function)]
         if not 0 < gx < 2**31 or not 0 < bx <= 1024:
             return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        run, kinds = self.kernels[name], self.kinds(name)
         pointers = (ctypes.c_void_p * len(kinds)).from_address(params)
         values = [kind.from_address(p).value for kind, p in zip(kinds, pointers)]     # copied before it returns
         self.launched.append((name, gx, bx, shared))
@@ -407,7 +407,7 @@ class Device:
 
     def kinds(self, name: str) -> list[Any]:
         """The types of the arguments of a kernel, for ``ctypes``."""
-        types = self.kernels[name].__annotations__
+        types = getattr(self.kernels.get(name), "__annotations__", {})
         return [t for key, t in types.items() if key not in ("device", "grid", "return")]
 
     # --- graphs -----------------------------------------------------------------------------------

@@ -244,6 +244,35 @@ def test_kernels_with_recursion_get_a_larger_stack(driver: CudaDriver, cuda: Dev
     assert cuda.stack == 1 << 16 and cuda.calls.count("cuCtxSetLimit") == 1
 
 
+def test_a_signal_handler_may_use_the_device(driver: CudaDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes in the middle of an upload and of a launch, when their memory is filled but not yet used."""
+    loaded, x, other = driver.load(AXPY), np.arange(4.0), np.full(4, 10.0)
+    px, py, pz = on_device(driver, x), on_device(driver, np.zeros(4)), on_device(driver, np.zeros(4))
+
+    def handler() -> None:
+        po = on_device(driver, other)
+        driver.launch(loaded, KERNEL, 1, [0, pz, po, 1.0, 4])
+        driver.free(po)
+
+    def interrupted(owner: object, name: str) -> None:
+        own = getattr(owner, name)
+
+        def run(*args: Any) -> Any:
+            monkeypatch.undo()
+            found = own(*args)
+            handler()
+            return found
+        monkeypatch.setattr(owner, name, run)
+    interrupted(Arguments, "fill")
+    driver.launch(loaded, KERNEL, 1, [0, py, px, 2.0, 4])
+    interrupted(ctypes, "memmove")                           # into staging memory
+    driver.upload(px, x + 1)
+    assert fetched(driver, py, x).tolist() == [0, 2, 4, 6] and fetched(driver, px, x).tolist() == [1, 2, 3, 4]
+    assert fetched(driver, pz, x).tolist() == [20, 20, 20, 20]
+    for address in (px, py, pz):
+        driver.free(address)
+
+
 def test_a_device_without_a_memory_pool(cuda: Device) -> None:
     cuda.pools = False
     driver = CudaDriver(bindings.load(lambda: cuda), lambda image, arch: PTX)

@@ -114,6 +114,25 @@ def test_derivatives_as_attributes_and_transforms(target: str) -> None:
     np.testing.assert_allclose(np.asarray(pullback(1.0)[1]), w * np.exp(w * X))
 
 
+def test_calls_of_one_key_and_of_others(target: str) -> None:
+    """Calls with numbers and device arrays alone are known by a key, which tells all signatures apart."""
+    f = jit(lambda x, a: x * a, target=target)
+    d, one = gpu.asarray(X, target), gpu.asarray(np.ones(1), target)
+    for _ in range(2):
+        agree(f(d, 2), X * 2)
+        agree(f(d, 2.5), X * 2.5)
+        agree(f(one, 2), np.full(1, 2.0))
+        agree(f(d, True), X * True)
+        agree(f(gpu.asarray(X.astype(np.float32), target), 2), X.astype(np.float32) * 2)
+        agree(f(d[::2], 2), X[::2] * 2)
+        agree(f(X, 2), X * 2)
+        agree(f(2.0, d), X * 2)
+        agree(f(x=d, a=3), X * 3)
+        with pytest.raises(OverflowError):
+            f(d, 1 << 63)
+    assert f.stats["compilations"] == 6
+
+
 def test_methods_and_options(target: str) -> None:
     class Layer:
         def __init__(self) -> None:
@@ -253,8 +272,11 @@ def test_stages() -> None:
     f = jit(elementwise, target="cuda")
     for arch in ("sm_75", "sm_90"):
         assert f".target {arch}" in f.inspect("ptx", X, 1.0, arch=arch)
-    assert "elementwise" in f.inspect("plan", jitad.spec("f64[:]"), 1.0) and "define" in f.inspect("kernels", X, 1.0)
-    assert "sin" in f.inspect("ir", X, 1.0)
+    assert "elementwise" in f.inspect("plan", jitad.spec("f64[:]"), 1.0)
+    assert "define void @" in f.inspect("llvm", X, 1.0)
+    assert all("sin" in f.inspect(stage, X, 1.0) for stage in ("ir", "optimized", "loops"))
+    mapped = jit(vmap(trajectory, (0, None)), target="cuda")
+    assert ".loop(" in mapped.inspect("optimized", X, 3)     # outlined for a thread an iteration, as on the device
     g = jit(lambda arch: arch * 2.0, target="cuda-sim")
     g(X)
     assert ".entry" in g.inspect("ptx") and g.signatures == ["(f64[?])"]

@@ -70,6 +70,19 @@ def test_ptx_that_is_refused_is_an_error(tmp_path: Path) -> None:
         assembling.assembled(".version 7.0\n.target sm_80\nnonsense", "sm_80", tmp_path)
 
 
+def test_where_the_toolkit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``CUDA_HOME`` comes first; ``cuda.pathfinder`` is asked if it is there, whatever its version."""
+    for path in ("bin/ptxas", "nvvm/libdevice/libdevice.10.bc"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert cuda_toolkit.program.__wrapped__("ptxas") == tmp_path / "bin/ptxas"
+    assert cuda_toolkit.libdevice.__wrapped__() == tmp_path / "nvvm/libdevice/libdevice.10.bc"
+    assert list(cuda_toolkit._pathfinder("no_such_function", "ptxas")) == []
+    assert all(path.is_file() for path in cuda_toolkit._pathfinder("find_nvidia_binary_utility", "nvdisasm"))
+    assert cuda_toolkit._version(Path("/usr/local/cuda-13.0")) > cuda_toolkit._version(Path("/usr/local/cuda-9.2"))
+
+
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(DeviceError, match="(?s)ptxas.*pip install nvidia-cuda-nvcc"):
         cuda_toolkit.required("ptxas", lambda name: None)

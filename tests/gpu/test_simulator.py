@@ -280,9 +280,13 @@ def test_accesses_out_of_bounds_and_after_free() -> None:
     host = np.zeros(4)
     with pytest.raises(DeviceError, match="access to memory that is not the device's in the kernel kernel: .*0x"):
         device.driver.launch(loaded, code.kernels[0], 1, [host.ctypes.data])
-    device.driver.memory.adopt(host.ctypes.data, host.nbytes)
+    device.driver.adopt(host.ctypes.data, host.nbytes)
+    device.driver.adopt(host.ctypes.data, 8)                            # a part of it
     device.driver.launch(loaded, code.kernels[0], 1, [host.ctypes.data])
     assert host.sum() == 4
+    device.driver.disown(host.ctypes.data)
+    with pytest.raises(DeviceError, match="not the device's"):
+        device.driver.launch(loaded, code.kernels[0], 1, [host.ctypes.data])
 
     shared = "\n  %p = element double @tile, {}\n  store double 1.0, ptr addrspace(3) %p, align 8  ; 2\n  ret void"
     with pytest.raises(DeviceError, match="writes 8 bytes at the shared array tile .512 bytes. . 512, at model.py:2"):

@@ -5,6 +5,7 @@
     ; test: cps, dce              passes to run, by name (``pipeline.PASSES_BY_NAME``); or print, verify, structure;
     ; test: dce, loops            last, ``loops``: the loop level of the result; or loop_print, loop_verify: the file
                                   is text of that level; after these, ``mlir``: its MLIR text
+    ; test: dce, gpu              last: the host program of the first function for a GPU, and its kernels
     ; run: @f(1.0, [2.0]) == 3.0  what the program means, before and after the passes; ``~=``: up to rounding;
     ; run: @f(0.0, []) raises IndexError: out of range        ``raises``: an exception and its message
     func @f(…) …                  the program; under ``test: verify`` a line that breaks an invariant ends in
@@ -28,7 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jitad.lowering.gpu.program import compile_program
 from jitad.lowering.jit.invoke import invoke
+from jitad.lowering.math.ops import Options
 
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
@@ -93,10 +96,14 @@ def check(test: FileTest) -> None:
         return
     check_runs(test, module, _runners(module))
     for name in test.passes:
-        if name not in ("print", "loops", "mlir"):
+        if name not in ("print", "loops", "mlir", "gpu"):
             PASSES_BY_NAME[name](module)
             verify(module, linear=name == "copy_insertion")
     check_runs(test, module, _runners(module))
+    if test.passes[-1] == "gpu":
+        program = compile_program(module, next(iter(module.functions)), Options())
+        _check_text(test, f"{program.source}\n{program.image.text}")
+        return
     if "loops" in test.passes:
         _check_loops(test, to_loops(module))
         return

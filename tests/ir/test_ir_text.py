@@ -24,6 +24,7 @@ exception 0 IndexError "index {0} is out of bounds for \\"π\\"\\n" at "a file.p
 exception 1 class "pkg.mod:outer.<locals>.Bad" args (1, "x", (None, True, -inf, 1e-300))
 exception 2 ValueError
 exception 3 KeyError args (operand 1, filled "{0:.2f} of {1}", (operand 0,)) texts (0,)
+external @"f elsewhere"(f64, own f64[?, 3], i64) -> (f64, stack)
 derived @f.vjp.0 = vjp @f wrt (0,)
 derived @f.jvp.0.2 = jvp @f wrt (0, 2)
 rule @f = vjp @f.fwd, @"f bwd" wrt (0,)

@@ -14,7 +14,7 @@ from jitad.ir.graph import Module
 from jitad.ir.verify import verify
 from tests.ir.irgen import arguments, generate, outcome, same
 
-ALONE = ["simplify", "inline", "dce", "jump_threading", "size_numbering", "cse", "fuse_accumulate", "copy_insertion"]
+ALONE = ["simplify", "inline", "dce", "size_numbering", "cse", "fuse_accumulate", "copy_insertion"]
 NEED_CPS = ["simplify", "inline", "dce", "size_numbering", "cse", "check_elimination", "licm", "unroll",
             "scalar_promotion", "shape_specialise", "array_sroa", "copy_insertion"]
 

@@ -9,11 +9,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bench import compare, figures, measure, one_core, page, targets, without
+from bench import acting, compare, figures, measure, one_core, page, targets, without
 from bench.__main__ import NAMES
-from bench.case import FAST, OURS, UNCHECKED, Case
+from bench.case import FAST, OURS, UNCHECKED, Bench, Case
+from bench.ordinary.signals import fir_stored
+from jitad import jit
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.02, 0.98)
 VOID = {"link", "meta", "img", "source", "br"}
@@ -211,11 +214,22 @@ def test_what_a_pass_is_worth() -> None:
              "startup": []}
     text = figures.BLOCKS["passes"](results() | {"passes": {"times": times}})
     assert text is not None and text.splitlines() == [
-        "| without | lorenz | all | first call |", "| --- | --- | --- | --- |",
-        "| licm | 2.00 | 1.42 | 1.42 |", "| algebra | 1.50 | 1.50 | 1.50 |"]
+        "| without | lorenz | all | most | first call |", "| --- | --- | --- | --- | --- |",
+        "| licm | 2.00 | 1.42 | 2.00 | 1.42 |", "| algebra | 1.50 | 1.50 | 1.50 | 1.50 |"]
     assert without.passes("licm, outer_loop") == ("licm", "outer_loop") and len(without.passes("all")) > 20
     with pytest.raises(ValueError, match="no optional pass copy_insertion: there are rules, simplify, "):
         without.passes("copy_insertion")
+
+
+def test_passes_that_act_on_an_ordinary_program() -> None:
+    """Those that change its IR; what does not act can be left out without another result."""
+    text = jit(fir_stored).inspect("ir", np.arange(8.0), np.ones(3))
+    found, optimised = acting.acting(text)
+    assert {"simplify", "scalar_promotion"} <= found and "index_scan" not in found
+    assert acting.optimised(text, "index_scan") == optimised == acting.optimised(text, "")
+    assert acting.optimised(text, "scalar_promotion") != optimised
+    kinds = [(v.group, v.kind) for v in acting.variants("bench.ordinary.signals", Bench(None, None, True, 1))]
+    assert {("fir", "value"), ("fir", "gradient"), ("fir: stored", "gradient")} <= set(kinds)
 
 
 # --- cases ----------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Imports run one way, and stand at the head of the file.
 
-``errors < ir < semantics, ad, passes, cps < frontend < pipeline < lowering, loop_level < mlir < calling, api``; the
-analyses of ``passes`` serve ``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees nothing of what
-it judges.  A heavy library that only some calls need may be imported inside a function; a module of this project may
-not, but in the public face, so that ``import jitad`` stays quick.
+``errors < ir < semantics, ad, passes, cps < frontend < pipeline < lowering, loop_level < mlir < calling, caching,
+api``; the analyses of ``passes`` serve ``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees
+nothing of what it judges.  A heavy library that only some calls need may be imported inside a function; a module of
+this project may not, but in the public face, so that ``import jitad`` and calls of cached functions stay quick.
 
 Inside the lowering and the passes the folders have an order too.  There, and for knots of modules that import each
 other, what only a type checker reads counts as well: who reads a file has to know what its annotations name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +13,11 @@ import numpy as np
 import pytest
 
 from jitad import grad, hvp, jit, jvp, pack, vmap
-from jitad.separate import extract
-
-
-@pytest.fixture(autouse=True)
-def all_functions_are_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small functions are compiled separately too, unless they are called in a loop."""
-    monkeypatch.setattr(extract, "LARGE", 1)
-    yield
 
 
 def library() -> Any:
-    """A new compiled function of an array and a number, with a loop, an array of its own, a branch and two results."""
-    @jit
+    """A new separate function of an array and a number, with a loop, an array of its own, a branch and two results."""
+    @jit(separate=True)
     def mixture(x, s):                              # type: ignore[no-untyped-def]
         w = np.zeros(len(x))
         total = 0.0
@@ -111,7 +103,6 @@ def looped(scalar: Any, x: Any, s: Any) -> Any:
 
 @pytest.mark.parametrize("kind", programs(None))
 def test_derivatives_of_every_kind(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extract, "_called_in_loop", lambda module, name: False)
     f = library()
     found = jit(programs(f)[kind])(X, 1.5)
     assert f.stats["compilations"] > 0
@@ -127,7 +118,7 @@ class Tree:
     value: float
 
 
-@jit
+@jit(separate=True)
 def weigh(t, w):                                    # type: ignore[no-untyped-def]
     """A recursive function with arrays, which builds a tree too."""
     if t is None:
@@ -160,7 +151,7 @@ def test_recursion_with_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_exceptions_have_their_lines_and_calls() -> None:
-    @jit
+    @jit(separate=True)
     def checked(x, i):                              # type: ignore[no-untyped-def]
         return x[i] + 1.0
 
@@ -202,7 +193,7 @@ SCALE, POWER = 3.0, 2
 
 def test_captured_state_of_a_shared_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """A captured float is a parameter; another integer is another function."""
-    @jit
+    @jit(separate=True)
     def power(x):                                   # type: ignore[no-untyped-def]
         return SCALE * x ** POWER
 
@@ -225,7 +216,7 @@ def test_captured_state_of_a_shared_function(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_arrays_that_are_written_to_and_returned() -> None:
     """A function may change an array of its caller, return its argument, and take one array twice."""
-    @jit
+    @jit(separate=True)
     def change(a, b, i):                            # type: ignore[no-untyped-def]
         a[i] = a[i] * b[i] + 1.0
         return a, b
@@ -251,14 +242,14 @@ def test_arrays_that_are_written_to_and_returned() -> None:
 def test_a_separate_function_calls_another() -> None:
     f = library()
 
-    @jit
+    @jit(separate=True)
     def middle(x, s):                               # type: ignore[no-untyped-def]
         return f(x * 2.0, s)[0] + s
 
     def program(x, s):                              # type: ignore[no-untyped-def]
         return middle(x, s) * f(x, s)[0]
     value, gradient = jit(program, grad=True).value_and_grad(X, 1.5)
-    assert f.stats["compilations"] == 1 and middle.stats["compilations"] == 1
+    assert f.stats["compilations"] == 2 and middle.stats["compilations"] == 1       # of f the value and the sweeps
 
     def plain(x):                                   # type: ignore[no-untyped-def]
         return (f.py_func(x * 2.0, 1.5)[0] + 1.5) * f.py_func(x, 1.5)[0]
@@ -289,10 +280,8 @@ def test_threads_and_no_leak() -> None:
     assert not wrong and f.stats["compilations"] == 1
 
 
-def test_memory_is_released_in_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extract, "_called_in_loop", lambda module, name: False)
-
-    @jit
+def test_memory_is_released_in_loops() -> None:
+    @jit(separate=True)
     def big(n, x):                                  # type: ignore[no-untyped-def]
         a = np.zeros(n) + x
         return np.cumsum(a)[::-1] * 2.0
@@ -311,13 +300,29 @@ def test_memory_is_released_in_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert big.stats["compilations"] == 1
 
 
-def test_what_is_not_separate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extract, "LARGE", 600)
-    f = library()
-    jit(lambda x: f(x, 1.5)[0])(X)
-    assert f.stats["compilations"] == 0
+def test_what_is_separate_without_the_option() -> None:
+    """Recursive functions are, if they have no products of matrices; of the others those of many operations."""
+    @jit
+    def half(n, x):                                 # type: ignore[no-untyped-def]
+        return x if n == 0 else 1.0 + half(n - 1, x) * 0.5
 
     @jit
-    def itself(n, x):                               # type: ignore[no-untyped-def]
-        return x if n == 0 else itself(n - 1, x * 0.5) + x
-    assert itself(3, 8.0) == 15.0 and itself.stats["compilations"] == 1 and itself.stats["linked"] == []
+    def turned(n, x, w):                            # type: ignore[no-untyped-def]
+        return x if n == 0 else w @ turned(n - 1, x, w)
+
+    @jit
+    def sine(x):                                    # type: ignore[no-untyped-def]
+        return math.sin(x)
+
+    @jit(separate=False)
+    def never(n, x):                                # type: ignore[no-untyped-def]
+        return x if n == 0 else 2.0 * never(n - 1, x)
+
+    @jit
+    def program(n, x, w):                           # type: ignore[no-untyped-def]
+        return half(n, sine(x)) + turned(n, w[0], w)[1] + never(n, x)
+    w = np.array([[0.5, 2.0], [1.0, -1.0]])
+    assert program(2, 0.5, w) == 1.5 + math.sin(0.5) / 4 + (w @ (w @ w[0]))[1] + 2.0
+    assert program.stats["linked"] == [half.__qualname__] and half.stats["compilations"] == 1
+    assert [f.stats["compilations"] for f in (turned, sine, never)] == [0, 0, 0]
+    assert half(2, 1.0) == 1.75 and half.stats["linked"] == []              # it is not separate from itself

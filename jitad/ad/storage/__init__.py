@@ -4,7 +4,8 @@ Imports ``ir``, ``passes.analysis`` and the parent package; imported by ``ad.rev
 
 Files, in reading order::
 
-    frames          the cheapest home for each forward value
+    homes           the cheapest home for each forward value
+    frames          the values in their homes
     kept_sizes      arrays of which only the sizes are read
     unmodified      arrays that nothing overwrites before the reverse sweep
     final_loads     loads of elements that have their final value

@@ -223,7 +223,7 @@ class OfMethod(Traceable):
         method = types.MethodType(self.fun, obj)
         return self.transform.with_parts((method, *self.transform.parts()[1:]))(*args, **kwargs)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         of_object = self.transform.with_parts((BoundMethod(self.fun, args[0]), *self.transform.parts()[1:]))
         return of_object.traced_call(t, args[1:], kwargs)
 

@@ -16,6 +16,7 @@ class Options:
     flush_subnormals: bool | None = None
     checkpoint: str | int | None = None
     parallel: bool = False
+    separate: bool | None = None          # of a function that other compiled functions call
     in_range: bool = False                # set for library functions whose indices need no bounds checks
     long_lists: bool = True               # long lists are passed as columns (``columns``)
 

@@ -63,7 +63,7 @@ def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
     return class_attribute(t, obj.cls, name)
 
 
-def class_attribute(t: Any, cls: type, name: str) -> Any:
+def class_attribute(t: Trace, cls: type, name: str) -> Any:
     """A class attribute that is not a method; it is captured state, since the user may assign it."""
     return t.lift(getattr(cls, name)) if t.trusts(cls) else t.captured_value(of_class(cls, name))
 

@@ -53,7 +53,7 @@ def find(fun: Any) -> Rule | None:
     return TABLE.get(fun) if hashable(fun) else None
 
 
-def fn_of(fun: Any, t: Any = None) -> Fn:
+def fn_of(fun: Any, t: Trace | None = None) -> Fn:
     """A Python function as a traceable function; without a trace, for jitad's own functions."""
     cells = dict(zip(fun.__code__.co_freevars, fun.__closure__ or ()))
     defaults, named = t.function_parts(fun) if t is not None else (fun.__defaults__ or (), fun.__kwdefaults__ or {})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import pytree
-from ...errors import UnsupportedError, took_columns
+from ...errors import JitadError, UnsupportedError, took_columns
 from ...ir.graph import Function, Module, Value
 from ...ir.types import Scalar, Type
 from ...passes.cleanup.dce import drop_unreached
@@ -27,6 +27,9 @@ from ..values.session import Session
 from ..values.values import ARGUMENT, ELEMENT, ArrayRef, Instance, Obj, Sym, activate
 from . import callers, calls, specialise
 from .trace import FunctionTrace
+
+RETRIED = (JitadError, TypeError)
+"""Refusals that a constant in place of a parameter may avoid.  Any other exception is the user's, or a mistake here."""
 
 
 @dataclass
@@ -87,7 +90,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
             names.add(need.name)
             if exact is not None:
                 exact.setdefault(need.cls, set()).add(need.name)
-        except Exception:
+        except RETRIED:
             if len(ways) == 1 or not any(isinstance(kind, Scalar) for kind, _ in reading.types.values()):
                 raise
             del ways[0]

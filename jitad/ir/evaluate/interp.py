@@ -20,7 +20,7 @@ import numpy as np
 
 from ...errors import CompileError, JitadError
 from ..graph import Block, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Value
-from ..ops import OPS
+from ..ops import CONSUMING, OPS
 from ..strings import strings
 from ..text.printer import FunctionPrinter
 from ..types import STACK, Array, Stack, Type, dims_of, dtype_of
@@ -191,9 +191,10 @@ class Interpreter:
         if special is not None:
             special(self, op, operands, values)
             return
-        if any(x is UNDEFINED for x in operands):
-            values[op.results[0]] = self._with_undefined(op, operands)
-            return
+        for x in operands:
+            if x is UNDEFINED:
+                values[op.results[0]] = self._with_undefined(op, operands)
+                return
         try:
             result = self._apply(op, operands)
         except (CompileError, ValueError, IndexError) as e:
@@ -205,11 +206,12 @@ class Interpreter:
 
     def _apply(self, op: Op, operands: list[Any]) -> Any:
         """The result of an op."""
-        if not self.in_place:
-            for i in OPS[op.name].consumes:
+        name = op.name
+        if name in CONSUMING and not self.in_place:
+            for i in OPS[name].consumes:
                 operands[i] = operands[i].copy()
-        result = MEANING[op.name](op.attrs, *operands)
-        self.elements[op.name] += work(op.name, tuple(operands), result)
+        result = MEANING[name](op.attrs, *operands)
+        self.elements[name] += work(name, operands, result)
         return result
 
     def _with_undefined(self, op: Op, operands: list[Any]) -> Any:

@@ -7,7 +7,7 @@ consumes, for which the interpreter passes copies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -230,15 +230,22 @@ MEANING: dict[str, Meaning] = {
 STATEFUL = ("undef", "stack_empty", "push", "pop", "check")
 
 
-def work(name: str, operands: tuple[Any, ...], result: Any) -> int:
+_REDUCTIONS = ("sum", "prod", "max", "min", "all", "any", "argmax", "argmin")
+# Ops that touch one element if their result is a scalar.
+_AS_RESULT = frozenset(name for name, op in OPS.items() if not op.consumes and name not in ("matmul", *_REDUCTIONS))
+
+
+def work(name: str, operands: Sequence[Any], result: Any) -> int:
     """The number of elements that an op touches: the time of a compiled program, up to a constant."""
+    if name in _AS_RESULT and isinstance(result, np.generic):
+        return 1
     if name == "matmul":
         return int(np.size(result)) * _contracted(operands[0], operands[1], result)
     if OPS[name].view:
         return 1
     if OPS[name].consumes:
         return int(np.size(operands[1]))
-    if name in ("sum", "prod", "max", "min", "all", "any", "argmax", "argmin"):
+    if name in _REDUCTIONS:
         return int(np.size(operands[0]))
     return int(np.size(result))
 
@@ -251,6 +258,8 @@ def _contracted(a: Any, b: Any, result: Any) -> int:
 
 def conforms(x: Any, t: Type) -> bool:
     """True if a NumPy value has the dtype, rank and literal sizes of an array or scalar type."""
+    if type(t) is Scalar and type(x) is t.np.type:
+        return True                                     # most values; this is asked after each op
     if not isinstance(x, (np.generic, np.ndarray)) or x.dtype != dtype_of(t).np:
         return False
     dims = t.dims if isinstance(t, Array) else ()

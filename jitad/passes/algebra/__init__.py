@@ -7,7 +7,6 @@ Files, in reading order::
     outer_products      sums of outer products as products of matrices
     outer_product_log   the log of pending terms that such a sum carries
     recursion_batching  the products of a recursion as one product before it
-    hoist_transpose     a matrix transposed once before a loop
     algebra             under fast math: formulas that reduce to one term or a known value
     laurent             its normal form: sums of products of powers
 """

@@ -7,7 +7,6 @@ Files, in reading order::
     simplify            the driver: folding, unreachable blocks, trivial branches
     peephole            identities that need a new op or look through operands
     block_params        redundant block parameters
-    jump_threading      edges past empty blocks
     cse                 value numbering down the dominator tree
     dce                 dead ops, parameters, loops and functions
     rules               drops unused derivative rules; the first pass

@@ -117,7 +117,7 @@ class _Borders:
         return found
 
     def _turns(self, op: Op) -> Turns | None:
-        """Where the formula of an op turns; ``None`` if not, or not at a border."""
+        """The border at which the formula of an op turns; ``None`` if not, or not at a border."""
         if len(op.operands) != 2 or any(v.type != I64 for v in op.operands):
             return None
         x, y = map(self.forms.of, op.operands)
@@ -131,7 +131,7 @@ class _Borders:
         return None
 
     def _turn(self, comparison: str, form: Affine) -> Turns | None:
-        """Where the comparison of a form with 0 changes; ``None`` if it does not, or not at a border."""
+        """The border at which the comparison of a form with 0 changes; ``None`` if it does not, or not at a border."""
         step, rest = form.coefficient(self.known.iv), form.without(self.known.iv)
         if step not in (1, -1):
             return None

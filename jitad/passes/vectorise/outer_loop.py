@@ -299,7 +299,7 @@ class _Chunks:
                 inner.latch.term.attrs["cold"] = True
 
     def _results(self) -> list[int | Value] | None:
-        """What the loop passes to its exit: positions of ``carried``, or values from outside.
+        """The values that the loop passes to its exit: positions of ``carried``, or values from outside.
 
         ``None`` if it passes anything else: then the last iteration is left to the original loop.
         """

@@ -23,7 +23,7 @@ TARGET = Target(ANY_GPU, "")
 
 @dataclass(frozen=True)
 class Shared:
-    """What all functions of an image share; ``recursive``: the functions that may call themselves."""
+    """The state that all functions of an image share; ``recursive``: the functions that may call themselves."""
 
     module: Module
     writer: Writer
@@ -154,8 +154,10 @@ class Emitter:
 
     def number(self, name: str) -> str:
         """``thread``, ``block``, ``block_size`` or ``grid_size`` as an i64."""
-        call = f"call i32 {self.writer.declare(f'gpu.{name}', 'i32', '', self._pure())}()"
-        return self.code.op(f"zext i32 {self.code.op(call, name)} to i64", name)
+        return self.code.op(f"zext nneg i32 {self.special(name)} to i64", name)
+
+    def special(self, name: str) -> str:
+        return self.code.op(f"call i32 {self.writer.declare(f'gpu.{name}', 'i32', '', self._pure())}()", name)
 
     def _pure(self) -> str:
         return self.writer.attributes("memory(none) nounwind willreturn")

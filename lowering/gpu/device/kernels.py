@@ -36,6 +36,10 @@ FEW = 32
 """Elements of an array that each thread has in its local memory at most."""
 
 
+Known = tuple[int | None, int | None]
+"""The first index of a loop and its step, as far as they are literal."""
+
+
 class KernelWriter(Emitter):
     """Writes one kernel."""
 
@@ -69,11 +73,22 @@ class KernelWriter(Emitter):
     # --- the grid -----------------------------------------------------------------------------------
 
     def first(self) -> str:
-        """The number of this thread in the grid."""
-        return self.add(self.mul(self.number("block"), str(self.block)), self.number("thread"))
+        """The number of this thread in the grid, which has fewer than 2³¹ threads."""
+        before = self.code.op(f"mul nuw nsw i32 {self.special('block')}, {self.block}")
+        return self._wide(self.code.op(f"add nuw nsw i32 {before}, {self.special('thread')}"))
 
     def threads(self) -> str:
-        return self.mul(self.number("grid_size"), str(self.block))
+        return self._wide(self.code.op(f"mul nuw nsw i32 {self.special('grid_size')}, {self.block}"))
+
+    def _wide(self, x: str) -> str:
+        return self.code.op(f"zext nneg i32 {x} to i64", "n")
+
+    def bounds(self, known: Known) -> tuple[str, str, str]:
+        """Parameters for the first index, the number of iterations and the step of a loop, or literals."""
+        lower, step = ("" if x is None else str(x) for x in known)
+        first = lower or self.param("i64", "lower")
+        count = self.param("i64", "count")
+        return first, count, step or self.param("i64", "step")
 
     def may_fail(self, func: Function) -> bool:
         """True if a device function uses the words of its thread."""
@@ -136,26 +151,26 @@ class MapKernel:
     threads: int = 1
 
 
-def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, results: Sequence[Result],
+def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Sequence[Known], results: Sequence[Result],
                needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK) -> MapKernel:
-    """The kernels that apply ``body`` to a loop, or to ``loops`` loops within one another.
+    """The kernels that apply ``body`` to a loop, or to several loops within one another.
 
     A nest's body takes the indices, the carried values and what is captured.  That of an outlined loop takes the first
-    iteration and the end.  Parameters: status, [arena, bytes, words], [depth], (lower, count, step) of each loop,
-    [slots, partial], carried, captured.
+    iteration and the end.  Parameters: status, [arena, bytes, words], [depth], of each loop (lower, count, step)
+    without literals, [slots, partial], carried, captured.
     """
     w = KernelWriter(shared, name, loc, block)
     memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
     depth = w.param("i64", "depth") if needs.recursion else "0"
     w.stack = STACK if needs.recursion else 0
-    bounds = [tuple(w.param("i64", h) for h in ("lower", "count", "step")) for _ in range(loops)]
+    bounds = [w.bounds(known) for known in loops]
     scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
     reduced = [k for k in scalars if results[k].role not in ("last", "left")]
     out = w.param("ptr", "slots") if scalars else ""
     partial = w.param("ptr", "partial") if reduced else ""
     carried = [w.given(r.type, "carried") for r in results if r.role != "left"]
     bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
-    captured = [w.given(t, "captured") for t in body.param_types[(2 if outlined else loops) + len(carried):]]
+    captured = [w.given(t, "captured") for t in body.param_types[(2 if outlined else len(loops)) + len(carried):]]
     first, threads = w.first(), w.threads()
     if threads_each > 1:
         first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") for x in (first, threads))

@@ -19,6 +19,7 @@ from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from . import runtime
 from .launch_builder import LaunchBuilder
+from .nests import fill, loops_of
 from .partition import is_parallel
 from .plan import Plan
 
@@ -243,6 +244,11 @@ class HostFunction:
         return f"rt.zeros({', '.join([self._dtype(b.dtype), *shape])})"
 
     def _op_for(self, op: Op) -> None:
+        filled = fill(loops_of(op))
+        if filled is not None:
+            self.code.plan.host(op.loc, "fills an array")
+            self.line(f"rt.fill({self.use(filled[0])}, {filled[1]})")
+            return
         launch, nest = self.code.launches.nest(op, self.func)
         bounds = ", ".join(self.use(v) for loop in nest.loops for v in loop.operands[:3])
         self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self.uses(nest.carried)}], "

@@ -26,6 +26,8 @@ from .nests import Nest, nest
 from .partition import callees, reached
 from .plan import Plan
 
+FROM_ZERO = 0, 1
+"""The first index and the step of outlined loops."""
 LEAST_ATOMIC = 32
 """Bits of the numbers that can be added atomically."""
 
@@ -81,19 +83,21 @@ class LaunchBuilder:
         else:
             self._write(found.body.name)
         results = [Result(ROLES[kind], v.type) for kind, v in zip(found.kinds, found.carried)]
+        known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
         made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
-                                  len(found.loops), results, self._needs(found.body), outlined=False,
+                                  known, results, self._needs(found.body), outlined=False,
                                   threads_each=WARP if rows else 1)
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
-        return self._add(MapLaunch(made, len(found.loops), {}), made.kernel, made.finish), found
+        return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
 
     def outlined(self, op: Op) -> tuple[int, int]:
         """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
         callee, roles = self.module.functions[op.attrs["callee"]], list(op.attrs["threads"])
-        carried = len(roles) - op.attrs["left"]
-        roles[carried:] = ["left"] * op.attrs["left"]
-        if not _is_in_place(callee, carried):
+        left = op.attrs.get("left", 0)
+        carried = len(roles) - left
+        roles[carried:] = ["left"] * left
+        if "left" not in op.attrs or not _is_in_place(callee, carried):
             return self.serial(callee.name, op.loc, "results that are not updated in place"), -1
         sums = [k for k in range(carried) if isinstance(callee.result_types[k], Buffer) and roles[k] != "each"]
         ways = [kernels.APART] if sums else [""]
@@ -108,14 +112,14 @@ class LaunchBuilder:
                 self.plan.kernel(adders[k], "an element a thread", "adds the arrays of the threads")
         every = [k for m in made for k in (m.kernel, m.finish)]
         few = made[1] if len(made) > 1 else None
-        return self._add(MapLaunch(made[0], 1, adders, few), *every, *adders.values()), carried
+        return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried
 
     def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str) -> kernels.MapKernel:
         """The kernels of an outlined loop whose threads add to arrays in this way."""
         self._write(callee.name, frozenset(2 + k for k in sums) if way == kernels.ATOMIC else frozenset())
         results = [Result(role, t, way if k in sums else "")
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
-        made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, 1, results,
+        made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, [FROM_ZERO], results,
                                   self._needs(callee), outlined=True)
         shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
                           for p, r in zip(callee.params[2:], results))
@@ -148,7 +152,7 @@ class LaunchBuilder:
 
     # --- other ----------------------------------------------------------------------------------------
 
-    def serial(self, name: str, loc: Loc, why: str = "it has nothing for several threads") -> int:
+    def serial(self, name: str, loc: Loc, why: str = "nothing of it is for several threads") -> int:
         """The launch of a function that one thread runs."""
         if name not in self._serial:
             func = self.module.functions[name]
@@ -156,7 +160,7 @@ class LaunchBuilder:
             where = func.loc if func.loc.line else loc
             stem = name if name.endswith(".serial") else f"{name}.serial"
             kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
-            self.plan.kernel(kernel, "one thread", f"part of the program that runs in order: {why}")
+            self.plan.kernel(kernel, "one thread", f"a part of the program, in order: {why}")
             self.slots = max(self.slots, sum(len(parts_of(t)) for t in func.result_types))
             self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
         return self._serial[name]

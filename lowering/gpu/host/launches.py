@@ -8,7 +8,7 @@ from typing import Any
 
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
-from ..device.kernels import FEW, MapKernel
+from ..device.kernels import FEW, Known, MapKernel
 from ..device.tiles import TILE
 from ..device.values import parts_of
 from ..image import Kernel
@@ -42,7 +42,7 @@ class MapLaunch:
     """
 
     kernels: MapKernel
-    loops: int
+    loops: tuple[Known, ...]
     sums: dict[int, Kernel]
     few: MapKernel | None = None
 
@@ -71,7 +71,8 @@ class MapLaunch:
                 args += [arena.address, strip, words]
         if self.kernels.needs.recursion:
             args.append(depth(rt.driver))
-        args += [x for r in ranges for x in r]
+        args += [x for r, (first, each) in zip(ranges, self.loops) for x, known in zip(r, (first, None, each))
+                 if known is None]
         if scalars:
             args.append(rt.slots)
         partial = rt.own(WORD * len(reduced) * grid) if reduced else None
@@ -108,7 +109,7 @@ class MapLaunch:
 
     def _carried(self, rt: Runtime, carried: Sequence[Any], threads: int
                  ) -> tuple[list[Any], list[int], dict[int, Owner]]:
-        """What the kernel gets for the values before the loop; the bytes of arrays of which each thread has one."""
+        """The kernel's arguments for the values before the loop; the bytes of arrays of which each thread has one."""
         values, sizes, private = list(carried), [], {}
         for k in self.sums:
             a = carried[k]

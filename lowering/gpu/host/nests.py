@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ....ir.graph import Block, Function, Module, Op, Value
-from ....loop_level.types import as_types, type_of
+import numpy as np
+
+from ....ir.graph import Function, Module, Op, Value
+from ....loop_level.types import as_types, buffer_type, type_of
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,7 @@ class Nest:
 
 def nest(module: Module, op: Op, func: Function) -> Nest:
     """The nest that begins with an independent ``for``."""
-    loops = [op]
-    while (inner := _only_loop(loops)) is not None:
-        loops.append(inner)
+    loops = loops_of(op)
     innermost = loops[-1].regions[0]
     assert innermost.term is not None
     ivs = [x.regions[0].params[0] for x in loops]
@@ -101,10 +101,28 @@ def captured_by(func_ops: Iterable[Op], params: Iterable[Value]) -> list[Value]:
     return _read_from_outside(func_ops, set(params))
 
 
-def blocks_function(module: Module, name: str, params: Sequence[Value], blocks: Sequence[Block],
-                    results: Sequence[Value]) -> Function:
-    """A function of these blocks, the first of which is its entry."""
-    func = Function(module.unique_name(name), (), as_types([type_of(v) for v in results]))
-    func.blocks = list(blocks)
-    module.add(func)
-    return func
+def fill(loops: Sequence[Op]) -> tuple[Value, int] | None:
+    """The buffer that a nest fills with one byte, and the byte; None if it does anything else.
+
+    ``loops``: the nest, the outermost loop first.
+    """
+    body = loops[-1].regions[0]
+    (store, *others) = body.ops or (None,)
+    if store is None or others or store.name != "store" or loops[0].operands[3:]:
+        return None
+    x, b, *at = store.operands
+    made = b.op
+    whole = made is not None and made.name == "alloc" and list(made.operands) == [op.operands[1] for op in loops]
+    counts = all(op.operands[0].const == 0 and op.operands[2].const == 1 for op in loops)
+    if x.const is None or not whole or not counts or at != [op.regions[0].params[0] for op in loops]:
+        return None
+    data = set(np.array(x.const, buffer_type(b).dtype.np).tobytes())
+    return (b, data.pop()) if len(data) == 1 else None
+
+
+def loops_of(op: Op) -> list[Op]:
+    """An independent ``for``, and those within it that are all of the body of the one before."""
+    loops = [op]
+    while (inner := _only_loop(loops)) is not None:
+        loops.append(inner)
+    return loops

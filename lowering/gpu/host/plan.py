@@ -27,6 +27,6 @@ class Plan:
     def text(self) -> str:
         out = []
         for loc, title, details in self.entries:
-            where = f"{loc.file}:{loc.line}" if loc.line else "no line"
-            out += [f"{where}: {title}", *(f"    {d}" for d in details)]
+            where = f"{loc.file}:{loc.line}: " if loc.line else ""
+            out += [f"{where}{title}", *(f"    {d}" for d in details)]
         return "\n".join(out or ["host: everything, since there is no array and no loop"]) + "\n"

@@ -1,4 +1,4 @@
-"""What a host program works with while it runs: arrays in device memory, the status, results of kernels.
+"""The state of a host program while it runs: arrays in device memory, the status, results of kernels.
 
 Memory is released when the last array in it is collected.
 """
@@ -130,9 +130,13 @@ class Runtime:
 
     def zeros(self, dtype: np.dtype, *shape: int) -> DeviceArray:
         a = self.empty(dtype, *shape)
-        if a.count():
-            self.driver.fill(a.address, 0, a.count() * dtype.itemsize)
+        self.fill(a, 0)
         return a
+
+    def fill(self, a: DeviceArray, byte: int) -> None:
+        """Fill all of an array in C order."""
+        if a.count():
+            self.driver.fill(a.address, byte, a.count() * a.dtype.itemsize)
 
     def serial(self) -> tuple[Owner, int]:
         """The arena of kernels of one thread, which lives as long as the run, and the address of the thread's words."""
