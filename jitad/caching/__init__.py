@@ -11,8 +11,10 @@ Loading imports neither the front end nor LLVM.
 Files, in reading order::
 
     digests      what functions and classes are made of, as digests
-    references   functions, classes and modules of one process, found again in another one
+    references   names for functions, classes and modules, by which another process finds its own
+    resolution   finds them
     keys         the key of an entry
+    libraries    addresses of functions and memory outside of machine code
     format       compiled code as bytes, and back
     cache        looks entries up in ``disk_store``, and writes them
 

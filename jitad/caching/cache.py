@@ -14,7 +14,8 @@ from ..errors import DeviceError
 from ..frontend.captured.options import Options
 from ..lowering.jit.image import supported
 from . import digests, format, keys, libraries
-from .references import Stale, Unnameable
+from .references import Unnameable
+from .resolution import Stale
 
 VARIANTS = 4
 """Entries for one key, whose guards differ: a global constant that several scripts set to values of their own."""

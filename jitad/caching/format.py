@@ -15,7 +15,7 @@ from typing import Any
 
 from ..calling.compiled import Compiled, Portable, Program, Prototype, Shape
 from ..calling.signature import Signature, Static
-from ..frontend.captured.contents import _Same
+from ..frontend.captured.contents import Same
 from ..frontend.captured.guards import Guard
 from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.places import MISSING, Place
@@ -31,7 +31,8 @@ from ..lowering.python.entry import Entry
 from ..lowering.python.hints import FACTS, Hints
 from ..pytree import Structure
 from . import libraries
-from .references import Objects, Stale, Unnameable, Writer
+from .references import Unnameable, Writer
+from .resolution import Objects, Stale
 
 _PROTOCOL = 5
 _KEPT_BY_REFERENCE = frozenset(("function", "type", "module", "builtin_function_or_method", "ufunc", "Jit"))
@@ -157,8 +158,8 @@ class _Pickler(pickle.Pickler):
             return kind_of_list, (obj.element, obj.cells, obj.counts)
         if kind is Structure:
             return Structure, (obj.type, obj.static, obj.children, obj.count)
-        if kind is _Same:
-            return _Same, (_Refer(obj.x),)
+        if kind is Same:
+            return Same, (_Refer(obj.x),)
         return NotImplemented
 
 

@@ -7,7 +7,7 @@ import importlib
 from functools import cache
 
 from ..lowering.llvm import capi
-from .references import Stale
+from .resolution import Stale
 
 _HOMES = ("lowering.python.context_pool", "lowering.memory.result_buffers", "lowering.threads.thread_pool")
 """Modules that name memory of theirs when they are imported."""

@@ -306,6 +306,7 @@ def test_it_needs_the_c_library_only(folder: Path) -> None:
         assert all(name.startswith(allowed) for name in needed)
 
 
+@pytest.mark.slow
 @needs("valgrind")
 def test_under_valgrind(folder: Path) -> None:
     """Valgrind knows no AVX-512, so this library is for an older processor."""

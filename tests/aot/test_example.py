@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no cc on the path, which compiles the C program")
 def test_the_commands(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "ahead-of-time.md").read_text(encoding="utf-8")

@@ -51,6 +51,7 @@ def numbers(told: str) -> Floats:
     return np.array([float(x) for x in told.split()])
 
 
+@pytest.mark.slow
 @needs("gcc")
 def test_the_digits_of_the_jit_and_wrong_calls(tmp_path: Path) -> None:
     """Digits, errors, threads and 20,000 calls, also under AddressSanitizer."""
@@ -64,6 +65,7 @@ def test_the_digits_of_the_jit_and_wrong_calls(tmp_path: Path) -> None:
     assert run("./mixture", small, "1000", cwd=tmp_path) == ALL_WELL
 
 
+@pytest.mark.slow
 @needs("gcc")
 @needs("valgrind")
 @needs("ldd")
@@ -79,6 +81,7 @@ def test_libm_alone_and_under_valgrind(tmp_path: Path) -> None:
     assert checked == ALL_WELL
 
 
+@pytest.mark.slow
 @needs("gcc")
 @needs("qemu-x86_64")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="code for several processors is made on x86-64 only")

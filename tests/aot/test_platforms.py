@@ -113,6 +113,7 @@ def test_texts(kind: str, holds: str, tmp_path: Path) -> None:
     assert holds in (tmp_path / "text").read_text()
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     root = Path(__file__).parent.parent.parent
     done = subprocess.run([sys.executable, "-m", "jitad", "build", "tests.aot.programs:curve", "--grad", "0", "-o",

@@ -469,3 +469,13 @@ def test_other_shapes_of_calls(project: Project) -> None:
     assert [f(x, y=k) for k in np.arange(20.0).tolist()] == [3.0 * k for k in range(20)]
     assert f(y=2.0, x=np.ones((6, 1))[::2, 0]) == 6.0 and f(x, 5.0) == 15.0
     assert counts(f) == (0, 1) and len(f.signatures) == 1 and sys.getrefcount(x) == count
+
+
+def test_looking_inside(project: Project) -> None:
+    """What a loaded program is made of is made again when it is asked for."""
+    project.write(main=HEAD + "f = jit(lambda x: (x * 2.0).sum(), cache=True)\n")
+    assert project.load().f(np.ones(3)) == 6.0
+    f = project.load().f
+    assert f(np.ones(3)) == 6.0 and f.signatures == ["(f64[?])"] and counts(f) == (0, 1)
+    assert "mul" in f.inspect("ir") and f.inspect("llvm") and jitad.interpret(f, np.ones(3)) == 6.0
+    assert counts(f) == (0, 1)

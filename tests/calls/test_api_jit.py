@@ -428,6 +428,7 @@ def write(tmp_path: Any, code: str) -> str:
     return f"import runpy; runpy.run_path({str(file)!r})"
 
 
+@pytest.mark.slow
 def test_disable_jit_runs_python(tmp_path: Any) -> None:
     done = run(write(tmp_path, PROGRAM), JITAD_DISABLE_JIT="1")
     assert done.stdout.split() == ["9.0", "6.0", "(9.0,", "6.0)", "float"], done.stderr
@@ -523,6 +524,7 @@ print(f(-1.0), jit(f)(-1.0))
 """
 
 
+@pytest.mark.slow
 def test_assertions_are_left_out_where_python_does(tmp_path: Any) -> None:
     (tmp_path / "program.py").write_text(OPTIMISED)
     done = subprocess.run([sys.executable, "-O", str(tmp_path / "program.py")], text=True, capture_output=True)

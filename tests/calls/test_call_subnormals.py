@@ -318,6 +318,7 @@ print(seen)
 """
 
 
+@pytest.mark.slow
 def test_threads_made_during_a_call_do_not_inherit_its_state(tmp_path: Path) -> None:
     (tmp_path / "fresh.py").write_text(FRESH)
     done = subprocess.run([sys.executable, str(tmp_path / "fresh.py")], text=True, capture_output=True,

@@ -292,6 +292,7 @@ assert out == [True]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("work", "before", "after"), [
     ("assert (f.grad(a) == 1.0).all()", "", "assert threading.stack_size() == 32768"),
     ("assert (f.grad(a) == 1.0).all()", "", "threading.stack_size(0)"),
@@ -402,6 +403,7 @@ np.kept = jit(lambda x: x * 2.0)(np.ones(1 << 18))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "wanted"), [(STALE, "refused"), (LATE, "12800000 12800000")])
 def test_at_the_end_of_threads_and_of_the_interpreter(tmp_path: Path, program: str, wanted: str) -> None:
     """A thread may have the address of an earlier one with a larger stack; destructors run after modules are gone."""

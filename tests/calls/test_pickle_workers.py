@@ -79,6 +79,7 @@ def run(*arguments: str, cwd: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--standard", "--cloudpickle"])
 def test_a_spawned_pool(tmp_path: Path, option: str) -> None:
     """The workers load the main module, and take its classes, not the copies that came with the functions."""
@@ -116,12 +117,14 @@ print(inspect.getsource(f.py_func).splitlines()[-1])
 """
 
 
+@pytest.mark.slow
 def test_functions_that_only_the_command_line_has(tmp_path: Path) -> None:
     """Their source travels; it does not hide that of the reader, whose file has the same name, ``<string>``."""
     assert run("-c", WRITE, cwd=tmp_path) == ["0.0 6.0"]
     assert run("-c", READ, cwd=tmp_path) == ["0.0 6.0 6.0 100.0 -100.0", "    return helper(x) * 2.0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "what"), [
     (("-c", "exec('def f(x): return x')\njit = __import__('jitad').jit\njit(f)(1.0)"), "for `exec`, keep the text"),
     (("-",), "define it in a file"),
@@ -144,6 +147,7 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.mark.slow
 def test_joblib(tmp_path: Path) -> None:
     """The workers of loky have another main module; ``K`` travels as it is when the call is made."""
     pytest.importorskip("joblib")

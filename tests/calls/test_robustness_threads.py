@@ -82,6 +82,7 @@ def test_one_function_for_all_at_its_first_call() -> None:
 TURNS = 70                          # for each thread: each rare event occurs at least once
 
 
+@pytest.mark.slow
 def test_everything_at_once() -> None:
     """Calls, new signatures, gradients, errors, recursion, forgetting, collections, functions made and dropped."""
     shared = jit(polynomial, grad=True)
@@ -176,6 +177,7 @@ def test_fork_while_other_threads_run() -> None:
         thread.join()
 
 
+@pytest.mark.slow
 def test_functions_are_sent_to_processes() -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(module_level, (0.3, 5)) == module_level(0.3, 5)

@@ -523,6 +523,7 @@ def log_product(c: Cell | None) -> Any:
     return out
 
 
+@pytest.mark.slow
 def test_a_list_of_a_million_does_not_crash() -> None:
     long = chain(200_000)
     assert jit(log_product)(long) == pytest.approx(sum(math.log1p(i / 200_000) for i in range(200_000)))

@@ -65,6 +65,7 @@ def network(p: Any, x: Any) -> Any:
     return {"loss": (h * p["b"][1]).sum(), "hidden": [h, None], "n": p["n"] + 1}
 
 
+@pytest.mark.slow
 def test_trees_to_order_three() -> None:
     rng = np.random.default_rng(0)
     p = {"w": rng.standard_normal((2, 3)), "b": (np.ones(2), rng.standard_normal(2)), "n": 3}

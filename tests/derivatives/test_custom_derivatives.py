@@ -702,6 +702,7 @@ def of_a_partial(w: Any) -> Any:
     return settled(functools.partial(lambda half, w, x: half * (x + w / x), 0.5), w, w)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("bwd", [settled_bwd, settled_bwd_by_partial])
 @pytest.mark.parametrize("root", [of_a_lambda, of_an_inner_function, of_a_partial])

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 def test_the_real_package(tmp_path: Path) -> None:
     library = tmp_path / "libcuda.so.1"

@@ -44,6 +44,7 @@ def test_small_programs(name: str) -> None:
     on_device(fun, *args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shared array", "softmax", "layer", "scatter"])
 def test_other_orders_of_threads(name: str) -> None:
     fun, args = PROGRAMS[name]
@@ -70,6 +71,7 @@ def test_bugs_planted_in_the_lowering_are_found(name: str, monkeypatch: pytest.M
     assert "small.py" in str(error.value)                # the user's line
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", FIELDS)
 def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

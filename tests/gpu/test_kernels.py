@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from jitad.lowering.gpu.ptx import to_ptx
 
 from bench.ordinary import FIELDS
-from jitad import grad, value_and_grad, vmap
+from jitad import grad, unroll, value_and_grad, vmap
 from jitad.gpu import assembling
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import Case, compare, compiled, uploaded
@@ -66,6 +67,7 @@ def test_products_in_tiles() -> None:
     assert "a tile of 64 × 64 elements a block" in products.program.plan()
 
 
+@pytest.mark.slow
 def test_where_arrays_of_gradients_are_added() -> None:
     """Of few elements in local memory, of many by atomics; deterministic programs keep an array for each thread."""
     w, a = RNG.normal(size=40), RNG.normal(size=300)
@@ -76,6 +78,7 @@ def test_where_arrays_of_gradients_are_added() -> None:
             compare(dataclasses.replace(made, given=[x, *made.given[1:]]), SimulatedDriver(checked=True))
 
 
+@pytest.mark.slow
 def test_memory_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """With little memory fewer threads run; with too little for one of them the program raises ``MemoryError``."""
     def descent(x: float, most: int) -> float:
@@ -91,3 +94,22 @@ def test_memory_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     compare(made, driver)
     with pytest.raises(MemoryError):
         made.program.run(driver, [uploaded(driver, made.given[0]), 5000])
+
+
+def test_arrays_are_released_after_their_last_use() -> None:
+    """A chain of products needs two arrays at a time, and the result."""
+    class Counting(SimulatedDriver):
+        most = 0
+
+        def launch(self, *args: Any, **kwargs: Any) -> None:
+            self.most = max(self.most, self.memory.count)
+            super().launch(*args, **kwargs)
+
+    def chain(a: Any) -> Any:
+        b = a
+        for _ in unroll(range(6)):
+            b = a @ b
+        return b
+    made, driver = compiled(chain, np.ones((20, 20)) / 20), Counting()
+    compare(made, driver)
+    assert driver.most <= 5                              # the argument, the status, two or three products

@@ -140,6 +140,7 @@ def found(seeds: range) -> int:
     return pairs
 
 
+@pytest.mark.slow
 def test_arrays_share_memory_where_it_says_so() -> None:
     assert found(range(12)) > 0
 

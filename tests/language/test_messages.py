@@ -255,6 +255,7 @@ f(np.ones(3))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_the_compilers_frames_are_shown_when_asked_for(tmp_path, debug: str) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -96,6 +96,7 @@ for g in several[:2]:
 """
 
 
+@pytest.mark.slow
 def test_code_without_columns(tmp_path: Path) -> None:
     """The first of several lambdas on a line was used for each."""
     (tmp_path / "program.py").write_text(NO_COLUMNS)

@@ -840,6 +840,7 @@ def run_alone(file: Path, program: str, **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_forked_process_has_one_thread(tmp_path: Path) -> None:
     """GNU's runtime would wait for threads that the child does not have."""
     out = run_alone(tmp_path / "forks.py", """

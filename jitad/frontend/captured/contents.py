@@ -16,14 +16,14 @@ def is_own(x: Any) -> bool:
     return str(type(x).__module__).split(".")[0] == "jitad"
 
 
-class _Same:
+class Same:
     """A reference that compares by identity and keeps its object alive."""
 
     def __init__(self, x: Any) -> None:
         self.x = x
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.x is other.x
+        return isinstance(other, Same) and self.x is other.x
 
     __hash__ = object.__hash__
 
@@ -44,7 +44,7 @@ def contents(obj: Any) -> Any:
         if x is None or isinstance(x, (bool, int, float, str, np.generic)):
             return type(x), repr(x)
         if isinstance(x, (type, types.ModuleType, types.FunctionType, np.ndarray)) or is_own(x):
-            return _Same(x)
+            return Same(x)
         if id(x) in seen:
             return "seen", id(x)
         seen.add(id(x))
@@ -55,11 +55,11 @@ def contents(obj: Any) -> Any:
         if isinstance(x, dict):
             return type(x), [(walk(k), walk(v)) for k, v in x.items()]
         if isinstance(x, types.MethodType):
-            return _Same(x.__func__), walk(x.__self__)
+            return Same(x.__func__), walk(x.__self__)
         if isinstance(x, functools.partial):
-            return _Same(x), walk(x.func), walk(x.args), walk(x.keywords)
+            return Same(x), walk(x.func), walk(x.args), walk(x.keywords)
         names = [n for c in type(x).__mro__ for n in _slots(c)] + list(getattr(x, "__dict__", ()))
-        return _Same(x), [(n, walk(getattr(x, n, None))) for n in names]
+        return Same(x), [(n, walk(getattr(x, n, None))) for n in names]
     try:
         return walk(obj)
     except RecursionError:

@@ -25,7 +25,7 @@ _PLAIN = frozenset(("load", "store", "dim", "view", "reshape", "retype"))
 
 
 def is_row(body: Function, indices: int) -> bool:
-    """True if a body has independent loops that read along rows, and no loop reads what the body stores."""
+    """True if a body has independent loops that read along rows, and nothing reads, or stores again, what it stores."""
     ops = body.entry.ops
     loops = [op for op in ops if op.name == "for"]
     every = list(body.entry.nested_ops())
@@ -35,9 +35,10 @@ def is_row(body: Function, indices: int) -> bool:
         return False
     if not all(isinstance(v.type, Scalar) for op in loops for v in op.results):
         return False
-    stored = {buffer_type(op.operands[1]).alias for op in every if op.name == "store"}
+    stores = [buffer_type(op.operands[1]).alias for op in every if op.name == "store"]
+    stored = set(stores)
     read = {buffer_type(op.operands[0]).alias for op in every if op.name == "load"}
-    if None in stored or stored & (read | {None}):
+    if None in stored or stored & read or len(stores) > len(stored):
         return False
     outside = set(body.params[:indices])
     return any(_along(op, loop.regions[0].params[0]) for loop in loops for op in loop.regions[0].ops) and not any(

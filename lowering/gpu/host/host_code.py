@@ -19,7 +19,7 @@ from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from . import runtime
 from .launch_builder import LaunchBuilder
-from .nests import fill, loops_of
+from .nests import fill, loops_of, read
 from .partition import is_parallel
 from .plan import Plan
 
@@ -109,11 +109,28 @@ class HostFunction:
         names = "".join(f"{self.define(v)}, " for v in vs)
         self.line(f"{names}= {text}" if names else text)
 
+    def _last_uses(self, block: Block) -> dict[Op, list[Value]]:
+        """After which op of a block each array made there is not used any more: its memory can be released."""
+        made = {op.results[0]: op for op in block.ops if op.name in ("alloc", "view", "reshape", "retype")}
+        last: dict[Value, Op] = dict(made)
+        for op in block.ops:
+            last.update((v, op) for v in read([op]) if v in made)
+        elsewhere = {v for b in self.order if b is not block for v in read(b.all_ops())}
+        elsewhere |= set(block.term.used()) if block.term is not None else set()
+        found: dict[Op, list[Value]] = {}
+        for v, op in last.items():
+            if v not in elsewhere:
+                found.setdefault(op, []).append(v)
+        return found
+
     # --- ops ----------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
+        last = self._last_uses(block)
         for op in block.ops:
             self.op(op)
+            for v in last.get(op, ()):
+                self.line(f"{self.names[v]} = None")
         term = block.term
         assert term is not None
         getattr(self, f"_{term.name}")(term)
