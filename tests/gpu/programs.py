@@ -14,6 +14,7 @@ from jitad.lowering.math.ops import Options
 
 from jitad import pipeline
 from jitad.big_stack import with_room
+from jitad.gpu.simulated import SimulatedDriver
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
 from jitad.reference import program_for
@@ -41,7 +42,9 @@ def compiled(fun: Callable[..., Any], *args: Any, **options: Any) -> Case:
 
 
 def compare(case: Case, driver: Driver, rtol: float = 1e-9) -> None:
-    """Asserts that a device gives what the interpreter of the IR gives, and leaves the arguments as they were."""
+    """Asserts that a device gives what the interpreter of the IR gives, leaves the arguments as they were, and keeps no
+    memory."""
+    before = driver.memory.count if isinstance(driver, SimulatedDriver) else 0
     want = outcome(lambda: Interpreter(case.module, in_place=True).run(case.root, copy.deepcopy(case.given)))
     given = [uploaded(driver, x) for x in case.given]
     got = outcome(lambda: [downloaded(driver, x) for x in with_room(lambda: case.program.run(driver, given))])
@@ -49,6 +52,8 @@ def compare(case: Case, driver: Driver, rtol: float = 1e-9) -> None:
     for on_device, x in zip(given, case.given):
         if isinstance(on_device, DeviceBuffer):
             assert np.array_equal(downloaded(driver, on_device), x, equal_nan=x.dtype.kind == "f")
+    if isinstance(driver, SimulatedDriver):
+        assert driver.memory.count == before, "memory of the device is not released"
 
 
 def uploaded(driver: Driver, x: Any) -> Any:
