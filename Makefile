@@ -50,7 +50,7 @@ fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from
 	@$(PY) -m tests.fuzzing --seconds $(SECONDS) --workers $(WORKERS) $(if $(COUNT),--count $(COUNT)) \
 		$(if $(SEED),--seed $(SEED)) --table $(FUZZ)
 
-planted: $(VENV)/.test ## five bugs planted in the compiler, each found by random programs and made small
+planted: $(VENV)/.test ## seven bugs planted in the compiler, each found by random programs and made small
 	@$(PY) -m tests.fuzzing.planted
 
 lint: $(VENV)/.test ## ruff, and mypy (strict)

@@ -185,6 +185,6 @@ def show(found: Found) -> None:
 
 
 def kept(folder: Path) -> Found | None:
-    """What was measured before."""
+    """The results of an earlier measurement."""
     file = folder / FILE
     return json.loads(file.read_text()) if file.exists() else None

@@ -1,4 +1,4 @@
-"""What is measured: programs beside their peers, the bandwidth of memory, and the time that a launch takes."""
+"""Cases to measure: programs beside their peers, the bandwidth of memory, and the time that a launch takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the listing of a kernel's machine code (SASS) says: instructions, memory traffic, registers.
+"""Facts of the listing of a kernel's machine code (SASS): instructions, memory traffic, registers.
 
 Counts are static: each instruction counts once, those of rare cases of functions included.
 """

@@ -150,8 +150,8 @@ class _Typed:
 
 def _leaf(kind: Any) -> _Typed | None:
     if isinstance(kind, Spec):
-        t: Any = kind.leaf.type
-        return _Typed(t, t.dims if isinstance(t, Array) else ())
+        given: Any = kind.leaf.type
+        return _Typed(given, given.dims if isinstance(given, Array) else ())
     if isinstance(kind, Kind):
         if kind.dims is None:
             return _Typed(kind.scalar, ())

@@ -27,7 +27,7 @@ _INVALID = (Stale, DeviceError, OSError, pickle.UnpicklingError, EOFError, Attri
 
 
 class Subject(NamedTuple):
-    """What is compiled: the function as written, what is derived from it, and how."""
+    """The program that is compiled: the function as written, what is derived from it, and how."""
 
     root: Any
     derive: tuple[str, Any] | None

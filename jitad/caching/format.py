@@ -71,7 +71,7 @@ def to_bytes(compiled: Compiled, portable: Portable, root: Any) -> bytes:
 
 
 def _labels(entries: Sequence[Entry]) -> dict[int, tuple[Any, ...]]:
-    """What is at the addresses of memory that the code of entries refers to."""
+    """Labels of the objects at the addresses of memory that the code of entries refers to."""
     found: dict[int, tuple[Any, ...]] = {}
     for number, entry in enumerate(entries):
         found[entry.mark] = "mark", number

@@ -89,7 +89,7 @@ def _keys(static: Any) -> str:
 # --- the environment ------------------------------------------------------------------------------
 
 def environment() -> str:
-    """What code depends on besides the program; the variables may change while the process runs."""
+    """The versions and environment variables that code depends on; the variables may change while the process runs."""
     chosen = sorted((k, v) for k, v in os.environ.items() if k.startswith("JITAD_") and k not in _OWN)
     return joined([_versions(), *(f"{k}={v}" for k, v in chosen)])
 

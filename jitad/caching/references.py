@@ -61,7 +61,7 @@ def found(module: str | None, path: Any) -> Any:
 # --- what an object is made of --------------------------------------------------------------------
 
 def digest(obj: Any) -> str:
-    """What is compared of an object that a reference leads to."""
+    """The text by which the object at the end of a reference is compared."""
     if isinstance(obj, types.FunctionType):
         return _trusted_function(obj) if trusted(obj.__globals__.get("__name__")) else of_function(obj)
     if isinstance(obj, functools.partial):
@@ -118,7 +118,7 @@ def _described(value: Any) -> str:
 
 
 def _file_of(module: str | None) -> str:
-    """What tells whether an extension module has been replaced, unless its package has a version."""
+    """Path, time and size of an extension module whose package has no version: they change if it is replaced."""
     file = getattr(sys.modules.get(module or ""), "__file__", None)
     if file is None or trusted(module):
         return ""

@@ -70,7 +70,7 @@ class Native(Protocol):
 
 
 class Portable(NamedTuple):
-    """What the compiler leaves of a program for other processes.
+    """The parts of a program that other processes need.
 
     ``unit``: the object file and those that it calls, for ``link``.  ``objects``: the objects that are operands, by
     address.  ``entries``: those in the object file; the last one is flat.

@@ -113,7 +113,7 @@ class DeviceArray:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What a signature has of the array: its dtype, rank, and axes of size 1."""
+        """The part of a signature that describes the array: its dtype, rank, and axes of size 1."""
         if self._kind is None:
             self._kind = self.dtype.str, *(n == 1 for n in self.shape)
         return self._kind

@@ -57,7 +57,7 @@ class Part:
 
     @cached_property
     def text(self) -> str:
-        """What identifies the part."""
+        """The text that identifies the part."""
         return print_module(self.module, locations=True)
 
 

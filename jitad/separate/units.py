@@ -79,7 +79,7 @@ def link(module: Module, parts: dict[str, Part], options: Options) -> dict[int, 
 
 
 def _groups(module: Module, name: str) -> list[dict[Chain, str]]:
-    """What the module calls of an external function, by derivatives; each group is compiled as one unit."""
+    """The derivatives of an external function that the module calls; each group is compiled as one unit."""
     called = {op.attrs["callee"] for f in module.functions.values() for op in f.all_ops() if op.name == "call"}
     groups: dict[Any, dict[Chain, str]] = {}
     for callee in sorted(called - module.functions.keys()):

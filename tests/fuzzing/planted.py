@@ -18,9 +18,11 @@ from jitad.ad import derivatives
 from jitad.ad.adjoints import Adjoints
 from jitad.ad.storage.frames import Frames
 from jitad.ir.builder import Builder
-from jitad.ir.graph import Module, Value
+from jitad.ir.graph import Module, Op, Value
 from jitad.ir.types import Array
+from jitad.passes.loops import scalar_promotion
 from jitad.passes.memory.copy_insertion import _Placer
+from jitad.passes.vectorise.if_conversion import _Conversion
 from tests.fuzzing.campaign import Campaign, Finding, Options
 
 Plant = Callable[[ExitStack], None]
@@ -72,8 +74,28 @@ def aliasing_error(patches: ExitStack) -> None:
         _Placer, "_can_give", lambda self, state, v, needed: right(self, state, v, 0)))
 
 
+def exchanged_terms(patches: ExitStack) -> None:
+    """A conditional sum, as it is made for vectors, adds its terms where the condition says not to."""
+    right = _Conversion._conditional_sum
+
+    def exchanged(self: Any, b: Any, condition: Value, swapped: bool, start: Value, terms: Any) -> Value:
+        return right(self, b, condition, not swapped, start, terms)
+    patches.enter_context(mock.patch.object(_Conversion, "_conditional_sum", exchanged))
+
+
+def wrong_privatisation(patches: ExitStack) -> None:
+    """An element that a loop updates is carried as a scalar although the loop reads other elements too."""
+    right = scalar_promotion._is_access
+
+    def is_access(op: Op, found: Any, loop: Any) -> bool:
+        found.index = []
+        return right(op, found, loop)
+    patches.enter_context(mock.patch.object(scalar_promotion, "_is_access", is_access))
+
+
 BUGS: dict[str, Plant] = {f.__name__: f for f in (
-    wrong_rule, lost_adjoint, swapped_branch, missing_frame, aliasing_error)}
+    wrong_rule, lost_adjoint, swapped_branch, missing_frame, aliasing_error,
+    exchanged_terms, wrong_privatisation)}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Random programs find bugs: five are planted, each is found in under a minute from a new seed.
+"""Random programs find bugs: seven are planted, each is found in under a minute from a new seed.
 
 ``make planted`` also reduces and shows the findings.
 """

@@ -13,9 +13,13 @@ from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
 
 MOST_ITERATIONS = 8
-"""The largest trip count of a loop that is unrolled."""
-MOST_OPS = 100
-"""The most ops of all iterations together."""
+"""The largest trip count of a loop that is unrolled.  With 4 or 16 none of 159 ordinary programs has other code."""
+MOST_OPS = 200
+"""The most ops of all iterations together.
+
+Of 159 ordinary programs, values and gradients, 50 in place of 100 changes none; 200 changes six, which take 0.52, 0.65
+(``edges: kernels``), 0.67, 1.00 (``rbf``), 0.88 and 0.99 (``sample: ifs``) of their time (AMD EPYC).
+"""
 
 
 def unroll(module: Module) -> None:

@@ -108,7 +108,7 @@ def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
 
 
 def _selected(op: Op, z: Value, kept: dict[Value, Value]) -> Value | None:
-    """What a selection yields if ``z`` is zero: one value from both sides, or what ``z`` does not select."""
+    """The value that a selection yields if ``z`` is zero: one value from both sides, or what ``z`` does not select."""
     if op.name != "select":
         return None
     c, x, y = op.operands

@@ -126,7 +126,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Needs:
-    """What device functions need: memory for arrays of a thread, for its frames, a stack for recursion."""
+    """Resources that device functions need: memory for arrays of a thread, for its frames, a stack for recursion."""
 
     arrays: bool = False
     frames: bool = False

@@ -190,7 +190,7 @@ def _is_in_place(callee: Function, carried: int) -> bool:
 
 
 def needs(module: Module, func: Function, recursive: frozenset[str]) -> Needs:
-    """What a function needs, and those that it calls."""
+    """The needs of a function and of those that it calls."""
     names = reached(module, func)
     functions = [func, *(module.functions[name] for name in sorted(names))]
     arrays = frames = False

@@ -95,6 +95,38 @@ for {.j} in range(len({.p})):
         {?pass|{.g}[{.j}, {?0|1|-1}] {?=|+=} {f}|if {c}: break|{.g}[{.j} - 1, {.k}] *= 0.5}
 {set f} = np.tanh(({.g} * {.g}).sum()) + {.g}.sum() * 0.1
 """
+BEHIND = """
+{.p=let v} = {v}
+{.w=new f} = {?0.0|{f}}
+for {.j} in range({?len({.p})|len({.p}) - 1}):
+    {.r} = {.p}[{.j}] * {?{f}|{num}}
+    if {.r} {?>|<|>=} {?0.0|{.p}[0]|0.3}:
+        {.w} {?+=|-=} {?{.r} * {.r}|{.r} * {.p}[{.j}]|{.r} + {f}}
+"""
+BORDERS = """
+{.p=let v} = {v}
+{.n} = len({.p})
+{.o} = np.zeros({.n})
+for {.j} in range({?{.n}|1, {.n}|{.n} - 1, -1, -1}):
+    {.l} = {?({.j} - 1) % {.n}|max({.j} - 1, 0)|{.j} - 1|{.j} - 1 if {.j} > 0 else {.n} - 1}
+    {.r} = {?({.j} + 1) % {.n}|min({.j} + 1, {.n} - 1)|{.j} + 1 if {.j} < {.n} - 1 else 0}
+    {.o}[{?{.j}|{.l}|{.r}}] {?=|+=|-=} {.p}[{.l}] * {.p}[{.r}] {?+|-} {.p}[{.j}] * {f}
+""" + TOTAL[1:]
+STATE = """
+{.q=let m} = {m}
+{.p=let v} = {v}
+{.u} = {.p}[:3] * {f}
+{.o} = np.zeros(3)
+for {.t} in range({?2|3}):
+    for {.j} in range(3):
+        {.s} = {?0.0|{.p}[{.j}]}
+        for {.k} in range(len({.u})):
+            {.s} += {.q}[{.j} % 2, {.k}] * {.u}[{.k}]{?| * {.u}[{.k}]}
+        {.o}[{.j}] = {.s}
+    for {.j} in range(len({.u})):
+        {.u}[{.j}] {?=|+=} np.tanh({.o}[{.j}])
+{set f} = {.u}.sum() + {.u}[1]
+"""
 
 CONSTRUCTS: list[Construct] = [
     S("stores after an inner loop", f"{INNER}    {STORE}\n    {{?pass|{STORE}}}{TOTAL}", 3, where="outer"),
@@ -105,6 +137,9 @@ CONSTRUCTS: list[Construct] = [
     S("guarded in a loop", GUARDED, 2, where="outer"),
     S("added to an array", ADDED, 2, where="outer"),
     S("recurrence in an array", RECURRENCE, 1.5, where="outer"),
+    S("sum behind a condition", BEHIND, 2, where="outer"),
+    S("borders", BORDERS, 2, where="outer"),
+    S("state read again and again", STATE, 1, where="outer"),
     S("loop over a grid", GRID, 1.5, where="outer"),
     # --- f32
     E("h", "float32 variable", "{var h}", 3),
