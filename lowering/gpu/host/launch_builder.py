@@ -162,7 +162,8 @@ class LaunchBuilder:
             kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
             self.plan.kernel(kernel, "one thread", f"a part of the program, in order: {why}")
             self.slots = max(self.slots, sum(len(parts_of(t)) for t in func.result_types))
-            self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
+            launch = SerialLaunch(kernel, tuple(func.result_types), self._needs(func).arena)
+            self._serial[name] = self._add(launch, kernel)
         return self._serial[name]
 
     def product(self, op: Op, func: Function) -> int:

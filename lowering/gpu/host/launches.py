@@ -127,9 +127,10 @@ class SerialLaunch:
 
     kernel: Kernel
     types: tuple[Any, ...]
+    allocates: bool
 
     def __call__(self, rt: Runtime, *given: Any) -> list[Any]:
-        arena, ctx = rt.serial()
+        arena, ctx = rt.serial(self.allocates)
         rt.driver.launch(rt.loaded, self.kernel, 1, [rt.status, ctx, rt.slots, *arguments(given)])
         if not self.types:
             return []

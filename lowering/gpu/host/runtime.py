@@ -105,7 +105,7 @@ class Runtime:
         self.record = self.own(WORD * (STATUS_WORDS + slots))
         self.status, self.slots = self.record.address, self.record.address + WORD * STATUS_WORDS
         self._words = np.empty(STATUS_WORDS + slots, np.int64)
-        self._serial: tuple[Owner, Owner] | None = None
+        self._serial: dict[bool, tuple[Owner, Owner]] = {}
         driver.fill(self.status, 0, WORD * STATUS_WORDS)
 
     # --- memory -------------------------------------------------------------------------------------
@@ -138,16 +138,20 @@ class Runtime:
         if a.count():
             self.driver.fill(a.address, byte, a.count() * a.dtype.itemsize)
 
-    def serial(self) -> tuple[Owner, int]:
-        """The arena of kernels of one thread, which lives as long as the run, and the address of the thread's words."""
-        if self._serial is None:
-            size = arena_size(self.driver) // 4
+    def serial(self, allocates: bool) -> tuple[Owner, int]:
+        """The arena of kernels of one thread, which lives as long as the run, and the address of the thread's words.
+
+        It is empty for functions that do not allocate.
+        """
+        if allocates not in self._serial:
+            size = arena_size(self.driver) // 4 if allocates else 0
             arena, ctx = self.own(2 * size), self.own(WORD * len(WORDS))
             state = {"status": self.status, "top": arena.address, "end": arena.address + size, "frame": 1,
                      "limit": size // WORD, "base": arena.address + size, "stride": WORD, "depth": depth(self.driver)}
             self.driver.upload(ctx.address, np.array([state[name] for name in WORDS], np.int64))
-            self._serial = arena, ctx
-        return self._serial[0], self._serial[1].address
+            self._serial[allocates] = arena, ctx
+        arena, ctx = self._serial[allocates]
+        return arena, ctx.address
 
     def load(self, a: DeviceArray, *index: int) -> Any:
         """One element, on the host."""
