@@ -144,7 +144,8 @@ def device_program(program: Traced, options: Options) -> DeviceProgram:
     """Kernels and host program of a traced function."""
     module, root = program.module, program.root
     pipeline.run(module, [root], compiler.dumper(), gpu=True)
-    return with_room(lambda: compile_program(module, root, compiler.lowering_options(options, False)))
+    lines = options.target == "cuda-sim"                # the simulator reports the user's line of an access
+    return with_room(lambda: compile_program(module, root, compiler.lowering_options(options, False), lines))
 
 
 def on_host(x: Any) -> Any:
