@@ -105,11 +105,16 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
+FOCUS = {"exchanged_terms": ("sum behind a condition",), "wrong_privatisation": ("stores in an inner loop",)}
+"""Constructs that the programs of a hunt have, for bugs that few programs show otherwise."""
+
+
 def hunt(name: str, seed: int, seconds: float = 60.0, workers: int = 2,
          keep: bool = False) -> tuple[Finding | None, Campaign]:
     """The first finding of a run with this bug planted (``keep``: not reduced), and the run."""
     with planted(name):
-        campaign = Campaign(Options(seed, seconds, workers=workers, keep=keep, findings=1), lambda text: None)
+        campaign = Campaign(Options(seed, seconds, workers=workers, keep=keep, findings=1,
+                                    focus=FOCUS.get(name, ())), lambda text: None)
         found = campaign.run()
     return (found[0] if found else None), campaign
 
