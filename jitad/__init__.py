@@ -23,6 +23,7 @@ The pipeline, file by file::
     gpu/              jit(target="cuda"): devices, arrays in their memory, calls
     disk_store.py     byte strings under keys, kept on disk
     errors.py         exceptions that show the user's line
+    locks.py          the locks of compilation, and their order in a fork
 
 ``docs/internals/`` explains how each part works, and why.
 """

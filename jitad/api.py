@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import threading
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import locks
 from .big_stack import with_room
 from .errors import UnsupportedError, shown
 from .lowering.python import callable as native_callable
@@ -176,7 +176,7 @@ class Handle:
     call.
     """
 
-    _lock = threading.RLock()                        # reentrant: a signal handler may call another function meanwhile
+    _lock = locks.handles
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
                  derive: tuple[str, Any] | None = None, whole: bool = False, target: Any = None) -> None:
@@ -220,11 +220,6 @@ def register_transforms() -> None:
     """Lets transforms compile what is called outside traced code, and pickle as jitted functions do."""
     from .frontend.callables.traceable import register
     register(jit, bound_to, reduced)
-
-
-# As for ``calling.compiled.lock``.  That one is taken first, also in a fork, since its module is imported later.
-os.register_at_fork(before=Handle._lock.acquire, after_in_parent=Handle._lock.release,
-                    after_in_child=Handle._lock.release)
 
 
 # --- attributes of the object ---------------------------------------------------------------------

@@ -5,9 +5,7 @@ Code that comes from the disk cache runs without the compiler, so only what make
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .. import locks
 from ..big_stack import with_room
 from ..errors import CompileError, TypeInferenceError
 from ..frontend.captured.guards import Guard, is_number
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
     from ..lowering.python.unbox import Argument
 
 BODY = "jitad.body"                   # an alias of the compiled function that other modules can refer to
-lock = threading.RLock()                # one compilation at a time; a trace may call another jitted function
-# The process forks only between compilations: the child has no thread that would finish one and release the lock.
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+lock = locks.compilation
 
 
 @dataclass(frozen=True)

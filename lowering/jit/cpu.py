@@ -7,8 +7,6 @@ motion and similar passes run on our own IR, so this is as fast as ``-O3`` for a
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +16,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from ... import locks
 from ...errors import CompileError
 from ...ir.graph import Module
 from ...kernels import blas
@@ -56,8 +55,7 @@ STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
 Extend = Callable[[ModuleLowering], list[str]]
 
-lock = threading.RLock()
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+lock = locks.machine_code
 _numbers = itertools.count()
 # Machine code without users.  It is released when more code is made, not when its object is collected: that may happen
 # in any thread, and if the process forked at that moment, LLVM's lock would stay locked in the child for ever.
