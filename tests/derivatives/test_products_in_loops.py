@@ -19,6 +19,10 @@ def walk(w: Any, x: Any, steps: int) -> Any:
     return (h * h).sum()
 
 
+def copies(f: Any, *args: Any) -> int:
+    return sum(" copy " in line for line in f.inspect("optimized", *args).splitlines())
+
+
 @pytest.mark.slow
 def test_the_reverse_sweep_multiplies_by_the_transpose() -> None:
     """``h_bar = g @ w.T`` in each iteration of the reverse sweep; to second order, for several shapes."""
@@ -45,3 +49,4 @@ def test_matrices_that_change_and_products_behind_a_condition() -> None:
     args = RNG.normal(size=(3, 3)), RNG.normal(size=(4, 3))
     for f in (changing, chosen):
         np.testing.assert_allclose(f(*args), f.py_func(*args), rtol=1e-12)
+        assert copies(f, *args) == 0
