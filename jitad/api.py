@@ -13,9 +13,9 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import locks
 from .big_stack import with_room
 from .errors import UnsupportedError, shown
+from .locks import handles as handle_lock
 from .lowering.python import callable as native_callable
 from .lowering.python.callable import Jit
 
@@ -176,7 +176,7 @@ class Handle:
     call.
     """
 
-    _lock = locks.handles
+    _lock = handle_lock
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
                  derive: tuple[str, Any] | None = None, whole: bool = False, target: Any = None) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .. import locks
 from ..big_stack import with_room
 from ..errors import CompileError, TypeInferenceError
 from ..frontend.captured.guards import Guard, is_number
@@ -21,6 +20,7 @@ from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.places import MISSING, Place, Reader
 from ..frontend.columns.pack import unpacked
 from ..ir.types import Array, Type, from_numpy
+from ..locks import compilation
 from ..lowering.python import callable as native_callable
 from ..lowering.python.entry import Entry
 from ..pytree import LEAF, Structure, holds_packed, unflatten
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..lowering.python.unbox import Argument
 
 BODY = "jitad.body"                   # an alias of the compiled function that other modules can refer to
-lock = locks.compilation
+lock = compilation
 
 
 @dataclass(frozen=True)

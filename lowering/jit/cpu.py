@@ -16,10 +16,10 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from ... import locks
 from ...errors import CompileError
 from ...ir.graph import Module
 from ...kernels import blas
+from ...locks import machine_code
 from ..arrays import transpose
 from ..function.module import ModuleLowering
 from ..llvm.capi import immortal, resolve, symbols
@@ -55,7 +55,7 @@ STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
 Extend = Callable[[ModuleLowering], list[str]]
 
-lock = locks.machine_code
+lock = machine_code
 _numbers = itertools.count()
 # Machine code without users.  It is released when more code is made, not when its object is collected: that may happen
 # in any thread, and if the process forked at that moment, LLVM's lock would stay locked in the child for ever.
