@@ -1,4 +1,4 @@
-"""At the loop level, a row of a buffer whose sizes are literals behind a `retype` had another type than its rule gives."""
+"""At the loop level, a row whose sizes are literals behind a `retype` had another type than its rule gives."""
 
 import math
 
@@ -11,7 +11,7 @@ def main(x, q, p):
     m = q * 1.5
     for row in m:
         if x >= row[np.arange(3)].sum():
-            e = np.uint16(65535)
+            x += 0.5
         row -= math.copysign(0.4, -0.0)
     return 0.5 * x + (q * WEIGHTS).sum() + (m * WEIGHTS).sum()
 
