@@ -237,6 +237,20 @@ released:
 }}
 """
 
+
+def _permuted(name: str) -> str:
+    """The blocks from ``%choose``: ``%name`` is number i of the permutation ``%order``, or i itself."""
+    return f"""choose:
+  br i1 %ordered, label %permuted, label %chosen
+permuted:
+  %at.order = getelementptr i32, ptr %order, i64 %i
+  %short = load i32, ptr %at.order, align 4
+  %long = zext i32 %short to i64
+  br label %chosen
+chosen:
+  %{name} = phi i64 [ %i, %choose ], [ %long, %permuted ]"""
+
+
 _BLOCK = f"""
 define internal void @gpu.run_block(ptr %s) nounwind {{
 entry:
@@ -263,15 +277,7 @@ next:
   %i = phi i64 [ 0, %pass ], [ %i.next, %ran ]
   %going = icmp ult i64 %i, %size
   br i1 %going, label %choose, label %warps
-choose:
-  br i1 %ordered, label %permuted, label %chosen
-permuted:
-  %at.order = getelementptr i32, ptr %order, i64 %i
-  %short = load i32, ptr %at.order, align 4
-  %long = zext i32 %short to i64
-  br label %chosen
-chosen:
-  %thread = phi i64 [ %i, %choose ], [ %long, %permuted ]
+{_permuted("thread")}
   %offset = mul i64 %thread, {state.RECORD_SIZE}
   %fiber = getelementptr i8, ptr %fibers, i64 %offset
   %status = get i64 status of %fiber
@@ -373,15 +379,7 @@ next:
   %i = phi i64 [ 0, %grid ], [ %i.next, %polled ]
   %going = icmp ult i64 %i, %count
   br i1 %going, label %choose, label %done
-choose:
-  br i1 %ordered, label %permuted, label %chosen
-permuted:
-  %at.order = getelementptr i32, ptr %order, i64 %i
-  %short = load i32, ptr %at.order, align 4
-  %long = zext i32 %short to i64
-  br label %chosen
-chosen:
-  %block = phi i64 [ %i, %choose ], [ %long, %permuted ]
+{_permuted("block")}
   put i64 %block, block
   call void @gpu.run_block(ptr %s)
   %event = get i64 event
