@@ -129,10 +129,12 @@ def _window_of(s: Lanes, op: Op) -> Value:
     """The elements of a uniform or shared array that the lanes read.
 
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
+    Elements with which an inner loop begins are copied too: what it carries would be in one alias class with the array.
     """
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
-    neighbours = s.kinds[op.operands[-1]] == RISING
-    return found if neighbours or not _read_deeper(s, op) else s.b.emit_op("copy", [found]).result
+    gathered = s.kinds[op.operands[-1]] != RISING and _read_deeper(s, op)
+    passed_on = any(r.edges for r in s.kinds.users.get(op.result, ()))
+    return s.b.emit_op("copy", [found]).result if gathered or passed_on else found
 
 
 def _read_deeper(s: Lanes, op: Op) -> bool:

@@ -12,9 +12,9 @@ The loop is strip-mined into chunks of ``LANES`` iterations, followed by the ori
     rest                    the original loop, for the remainder, or from the first chunk on in which a check fails;
                             its inner loops are marked cold: LLVM would spend a tenth of its time on vectorising them
 
-A check of a varying condition must hold in all lanes.  If it fails in one, the results of the chunk are discarded, and
-the original loop executes it again and raises in the right iteration.  So nothing may be stored to shared arrays before
-such a check.
+A check of a varying condition, in an inner loop too, must hold in all lanes.  If it fails in one, the results of the
+chunk are discarded, and the original loop executes it again and raises in the right iteration.  So nothing may be
+stored to shared arrays before such a check.
 
 For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
 the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
@@ -87,9 +87,12 @@ def _pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return False
     accesses = [op for op in ops if _in_a_row(op, kinds)]
-    return not accesses or all(_along_lanes(op, kinds) for op in accesses) and \
-        all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
-            for b in blocks)
+    along = all(_along_lanes(op, kinds) for op in accesses)
+    if not along and not all(_is_gathered(op, kinds) for op in accesses):
+        return False
+    return not accesses or all(_is_serial(forest.innermost[b], kinds) or along and _is_strided(forest.innermost[b],
+                                                                                               accesses)
+                               for b in blocks)
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
@@ -111,6 +114,11 @@ def _along_lanes(op: Op, kinds: Kinds) -> bool:
     element = op.name == "get" and isinstance(op.result.type, Scalar) or \
         op.name == "add_at" and isinstance(op.operands[1].type, Scalar)
     return element and moving == at[-1:] and kinds[at[-1]] in STEP
+
+
+def _is_gathered(op: Op, kinds: Kinds) -> bool:
+    """True if ``op`` reads an element of an array that the loop does not change."""
+    return op.name == "get" and isinstance(op.result.type, Scalar) and kinds[op.operands[0]] == UNIFORM
 
 
 def _is_serial(loop: Loop, kinds: Kinds) -> bool:
@@ -178,7 +186,7 @@ class _Chunks:
 
     def _check(self, op: Op, block: Block) -> None:
         """Emit a varying check: if it does not hold in all lanes, control leaves the chunk."""
-        if self.updated or self.kinds.forest.innermost[block] is not self.loop:
+        if self.updated or self._updates_around(block):
             raise NoLanes
         b = self.lanes.b
         holds = b.emit("all", self.lanes.of(op.operands[0]), axes=(0,))
@@ -187,6 +195,15 @@ class _Chunks:
         b.at(failing)
         b.jump(self.latch, [b.const(False), *self.carried])
         b.at(fine)
+
+    def _updates_around(self, block: Block) -> bool:
+        """True if an inner loop around ``block`` updates a shared array, perhaps in an earlier iteration."""
+        inner = self.kinds.forest.innermost[block]
+        if inner is self.loop:
+            return False
+        while inner.parent is not None and inner.parent is not self.loop:
+            inner = inner.parent
+        return any(op.results and self.kinds[op.results[0]] == SHARED for b in inner.blocks for op in b.ops)
 
     def _leave(self, block: Block) -> None:
         term, b = block.term, self.lanes.b
