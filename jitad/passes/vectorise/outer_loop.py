@@ -32,7 +32,7 @@ from ...ir.types import BOOL, I64, Scalar
 from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import FALLING, RISING, SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
@@ -87,9 +87,11 @@ def _pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return False
     accesses = [op for op in ops if _in_a_row(op, kinds)]
-    return not accesses or all(_along_lanes(op, kinds) for op in accesses) and \
-        all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
-            for b in blocks)
+    if all(_along_lanes(op, kinds) for op in accesses):
+        return not accesses or all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
+                                   for b in blocks)
+    return not fastmath and all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) and \
+        all(_is_serial(forest.innermost[b], kinds) for b in blocks)
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
@@ -111,6 +113,22 @@ def _along_lanes(op: Op, kinds: Kinds) -> bool:
     element = op.name == "get" and isinstance(op.result.type, Scalar) or \
         op.name == "add_at" and isinstance(op.operands[1].type, Scalar)
     return element and moving == at[-1:] and kinds[at[-1]] in STEP
+
+
+def _loads_rows(op: Op, kinds: Kinds) -> bool:
+    """True if each lane loads an element of its own row: only an index ahead of the last depends on the lane."""
+    at = op.operands[OPS[op.name].indices:]
+    moving = [v for v in at if kinds[v] != UNIFORM]
+    return op.name == "get" and isinstance(op.result.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP
+
+
+def _runs_backwards(kinds: Kinds) -> bool:
+    """True if more accesses go downwards from iteration to iteration than upwards, as in reverse sweeps.
+
+    The lanes are then in the reverse order, so that vectors need not be reversed.
+    """
+    moving = [kinds[v] for b in kinds.blocks for op in b.ops for v in op.operands[OPS[op.name].indices or len(op.operands):]]
+    return moving.count(FALLING) > moving.count(RISING)
 
 
 def _is_serial(loop: Loop, kinds: Kinds) -> bool:
@@ -145,10 +163,18 @@ class _Chunks:
         self.entry = func.new_block("preheader")
         before = Builder(self.entry, loop.preheader.term.loc)
         self.results = self._results()
-        self.count = before.floordiv(known.trip if self.results is not None else before.sub(known.trip, 1), LANES)
+        self.limit = known.trip if self.results is not None else before.sub(known.trip, 1)
+        self.count = before.floordiv(before.add(self.limit, LANES - 1), LANES)
         b = Builder(self.head, loop.preheader.term.loc)
-        self.start = b.mul(self.chunk, LANES)
-        self.lanes = Lanes(b, kinds, {known.iv: self.start} | dict(zip(loop.head.params[1:], self.carried)))
+        self.start, done, whole = b.mul(self.chunk, LANES), None, known.trip.const
+        if whole is None or self.results is None or whole % LANES:
+            first = b.minimum(self.start, b.sub(self.limit, LANES))
+            done = b.sub(self.start, first)
+        else:
+            first = self.start
+        backwards = _runs_backwards(kinds)
+        iv = b.add(first, LANES - 1) if backwards else first
+        self.lanes = Lanes(b, kinds, {known.iv: iv} | dict(zip(loop.head.params[1:], self.carried)), done, backwards)
         self.updated = False                                    # True after the first update of a shared array
 
     def run(self) -> None:
@@ -181,7 +207,10 @@ class _Chunks:
         if self.updated or self.kinds.forest.innermost[block] is not self.loop:
             raise NoLanes
         b = self.lanes.b
-        holds = b.emit("all", self.lanes.of(op.operands[0]), axes=(0,))
+        each, active = self.lanes.of(op.operands[0]), self.lanes.active()
+        if active is not None:
+            each = b.or_(each, b.not_(active))
+        holds = b.emit("all", each, axes=(0,))
         fine, failing = self.func.new_block("fine"), self.func.new_block("failing")
         b.branch(holds, fine, [], failing, [])
         b.at(failing)
@@ -221,9 +250,10 @@ class _Chunks:
                 continue
             terms, total, v = [], start, p
             for op in self.kinds.sums[p]:
-                terms.append(self.lanes.of(op.operands[1] if op.operands[0] is v else op.operands[0]))
+                each = self.lanes.of(op.operands[1] if op.operands[0] is v else op.operands[0])
+                terms.append(self.lanes.active_terms(each))
                 v = op.result
-            for lane in range(LANES if terms else 0):
+            for lane in self.lanes.order() if terms else ():
                 for t in terms:
                     total = b.add(total, b.get(t, b.const(lane)))
             passed.append(total)
@@ -237,7 +267,7 @@ class _Chunks:
         left = [self.done.add_param(p.type, p.hint) for p in self.carried]
         b.at(self.latch)
         following = b.add(self.chunk, 1)
-        reached = b.mul(b.select(params[0], following, self.chunk), LANES)
+        reached = b.minimum(b.mul(b.select(params[0], following, self.chunk), LANES), self.limit)
         again = b.and_(params[0], b.lt(following, self.count))
         b.branch(again, self.head, [following, *params[1:]], self.done, [reached, *params[1:]])
         self.left = [first, *left]
