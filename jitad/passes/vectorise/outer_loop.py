@@ -91,7 +91,7 @@ def _pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
         return not accesses or all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
                                    for b in blocks)
     return not fastmath and all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) and \
-        all(_is_serial(forest.innermost[b], kinds) for b in blocks)
+        any(_is_serial(forest.innermost[b], kinds) for b in blocks)
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
