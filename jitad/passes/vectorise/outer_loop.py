@@ -6,19 +6,21 @@ iterations can execute together.  A scalar that differs between them becomes an 
 iteration makes gets an additional last axis.  What iterations add to a shared array is summed over the lanes first.
 ``lane_kinds.py`` classifies the values, and ``lane_rules.py`` has the rule of each op.
 
-The loop is strip-mined into chunks of ``LANES`` iterations, followed by the original loop for the remainder::
+The loop is strip-mined into chunks of ``LANES`` iterations, followed by the original loop for what they leave::
 
-    ^chunks(c, carried…)    executes LANES iterations, from c * LANES on
-    rest                    the original loop, for the remainder, or from the first chunk on in which a check fails;
-                            its inner loops are marked cold: LLVM would spend a tenth of its time on vectorising them
+    ^chunks(c, carried…)    executes LANES iterations, from c * LANES on, or the last ones of the loop
+    rest                    the original loop, if there are less than LANES iterations, and from the first chunk on in
+                            which a check fails; its inner loops are marked cold: LLVM would spend a tenth of its time
+                            on vectorising them
+
+The last chunk may overlap the one before.  Lanes whose iteration has been executed compute it again, and then add
+nothing and store what is there: an element that only its own iteration reads has its final value already.  A test in
+each chunk costs less than a second copy of the code, and the remainder, one by one, took two thirds of the time of 24
+iterations.
 
 A check of a varying condition must hold in all lanes.  If it fails in one, the results of the chunk are discarded, and
 the original loop executes it again and raises in the right iteration.  So nothing may be stored to shared arrays before
 such a check.
-
-For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
-the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
-loop: it carries a float that is computed in order, or its own accesses are strided.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ import math
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import OPS
-from ...ir.types import BOOL, I64, Scalar
+from ...ir.types import BOOL, I64
 from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .lane_kinds import FALLING, RISING, SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_profit import pays, runs_backwards
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
@@ -67,7 +69,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
     count = len(func.blocks)
     try:
         kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
-        if not _pays(forest, kinds, fastmath):
+        if not pays(forest, kinds, fastmath):
             return
         chunks = _Chunks(func, loop, known, kinds)
         chunks.run()
@@ -77,76 +79,6 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
         return
     chunks.enter(sizes)
     seen |= {*func.blocks[count:], *loop.blocks}
-
-
-def _pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
-    """True if the deepest loops have varying arithmetic, and do not access elements along lanes and an inner loop."""
-    deepest = max(forest.depth(b) for b in kinds.blocks)
-    blocks = [b for b in kinds.blocks if forest.depth(b) == deepest]
-    ops = [op for b in blocks for op in b.ops if op.results]
-    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
-        return False
-    accesses = [op for op in ops if _in_a_row(op, kinds)]
-    if all(_along_lanes(op, kinds) for op in accesses):
-        return not accesses or all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
-                                   for b in blocks)
-    return not fastmath and all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) and \
-        any(_is_serial(forest.innermost[b], kinds) for b in blocks)
-
-
-def _is_work(op: Op, kinds: Kinds) -> bool:
-    t = op.results[0].type
-    return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and t.is_float and \
-        kinds[op.results[0]] == VARYING
-
-
-def _in_a_row(op: Op, kinds: Kinds) -> bool:
-    """True if ``op`` accesses an array at an index that is not uniform."""
-    first = OPS[op.name].indices
-    return bool(first) and any(kinds[v] != UNIFORM for v in op.operands[first:])
-
-
-def _along_lanes(op: Op, kinds: Kinds) -> bool:
-    """True if the lanes access neighbouring elements: only the last index depends on the lane."""
-    at = op.operands[OPS[op.name].indices:]
-    moving = [v for v in at if kinds[v] != UNIFORM]
-    element = op.name == "get" and isinstance(op.result.type, Scalar) or \
-        op.name == "add_at" and isinstance(op.operands[1].type, Scalar)
-    return element and moving == at[-1:] and kinds[at[-1]] in STEP
-
-
-def _loads_rows(op: Op, kinds: Kinds) -> bool:
-    """True if each lane loads an element of its own row: only an index ahead of the last depends on the lane."""
-    at = op.operands[OPS[op.name].indices:]
-    moving = [v for v in at if kinds[v] != UNIFORM]
-    return op.name == "get" and isinstance(op.result.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP
-
-
-def _runs_backwards(kinds: Kinds) -> bool:
-    """True if more accesses go downwards from iteration to iteration than upwards, as in reverse sweeps.
-
-    The lanes are then in the reverse order, so that vectors need not be reversed.
-    """
-    moving = [kinds[v] for b in kinds.blocks for op in b.ops for v in op.operands[OPS[op.name].indices or len(op.operands):]]
-    return moving.count(FALLING) > moving.count(RISING)
-
-
-def _is_serial(loop: Loop, kinds: Kinds) -> bool:
-    """True if a loop carries a float whose varying next value must be computed in order: LLVM cannot vectorise it."""
-    def in_order(v: Value) -> bool:
-        return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
-            not v.op.attrs.get("acc")
-    return any(in_order(v) for v in loop.back_edge().args)
-
-
-def _is_strided(loop: Loop, accesses: list[Op]) -> bool:
-    """True if iterations of an inner loop access elements that are not neighbours: LLVM does not vectorise that."""
-    moving = set(loop.head.params)
-    for op in loop.head.ops:
-        if any(v in moving for v in op.operands):
-            moving.update(op.results)
-    return any(v in moving for op in accesses if op.block is loop.head
-               for v in op.operands[OPS[op.name].indices:-1])
 
 
 class _Chunks:
@@ -172,7 +104,7 @@ class _Chunks:
             done = b.sub(self.start, first)
         else:
             first = self.start
-        backwards = _runs_backwards(kinds)
+        backwards = runs_backwards(kinds)
         iv = b.add(first, LANES - 1) if backwards else first
         self.lanes = Lanes(b, kinds, {known.iv: iv} | dict(zip(loop.head.params[1:], self.carried)), done, backwards)
         self.updated = False                                    # True after the first update of a shared array
