@@ -46,6 +46,7 @@ from .passes.shapes.array_sroa import array_sroa
 from .passes.shapes.shape_inference import shape_inference
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
+from .passes.shapes.size_versions import size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.fission import fission
@@ -83,6 +84,11 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         licm(module)
 
 
+def _size_versions(module: Module, roots: Sequence[str]) -> None:
+    if size_versions(module):
+        simplify(module)
+
+
 def _array_sroa(derived: bool) -> Pass:
     """``array_sroa``, and the cleanup that its output needs, which runs only if the pass changed something."""
     def run_pass(module: Module, roots: Sequence[str]) -> None:
@@ -108,6 +114,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "size_versions", _size_versions),
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
@@ -194,6 +201,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
+    "size_versions": size_versions,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
