@@ -18,6 +18,7 @@ from .ir.graph import Module
 from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
+from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.cleanup.base_case_inlining import base_case_inlining
@@ -31,6 +32,7 @@ from .passes.loops.check_elimination import check_elimination
 from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
+from .passes.loops.loop_pre import loop_pre
 from .passes.loops.loop_versioning import loop_versioning
 from .passes.loops.neighbour_updates import neighbour_updates
 from .passes.loops.peel import peel
@@ -155,12 +157,14 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
+    ("optimized", "loop_pre", _plain(loop_pre)),
     ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
+    ("optimized", "dot_products", _plain(dot_products)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "copy_insertion", copy_insertion),
@@ -172,7 +176,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
                         "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products"})
+                        "outer_products", "dot_products"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -204,9 +208,9 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "if_conversion": if_conversion, "index_scan": index_scan,
+    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
-    "fission": fission, "outer_products": outer_products,
+    "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "copy_insertion": copy_insertion,
 }
 
