@@ -2,7 +2,9 @@
 
 The pipeline, file by file::
 
-    api.py            jit, and the object it returns
+    api.py            jit
+    jitted.py         the object it returns: attributes, methods of objects, pickles
+    handle.py         the same before its first call
     pickling/         pickles of jitted functions
     caching/          compiled functions on disk
     calling/          a call: its signature, compiled code and its guards, entry points

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .api import dispatcher, given_to
 from .big_stack import with_room
 from .compiler import traced
 from .errors import UnsupportedError, with_columns
 from .evaluation import as_returned, evaluated, program_of, with_arguments
 from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
+from .handle import dispatcher, given_to
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
