@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .big_stack import with_room
+from .calling.handle import Handle
+from .calling.jitted import Bound, alone, bound_to, elsewhere, reduced
 from .errors import UnsupportedError
-from .handle import Handle
-from .jitted import Bound, alone, bound_to, elsewhere, reduced
 
 if TYPE_CHECKING:
     from .calling.dispatch import Dispatcher

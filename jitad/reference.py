@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .big_stack import with_room
+from .calling.handle import dispatcher, given_to
 from .compiler import traced
 from .errors import UnsupportedError, with_columns
 from .evaluation import as_returned, evaluated, program_of, with_arguments
 from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
-from .handle import dispatcher, given_to
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace

@@ -14,11 +14,11 @@ from jitad.lowering.gpu.host.runtime import idle
 import jitad
 from jitad import gpu, grad, jit, value_and_grad
 from jitad.calling.dispatch import SHAPE_AFTER
+from jitad.calling.handle import dispatcher
 from jitad.gpu.arrays import DeviceArray
 from jitad.gpu.drivers import driver_of, using
 from jitad.gpu.recording import RecordingDriver
 from jitad.gpu.simulated import SimulatedDriver
-from jitad.handle import dispatcher
 from tests.gpu import simulated_cuda
 
 X = np.linspace(-1.0, 2.0, 300)

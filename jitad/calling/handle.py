@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .big_stack import with_room
-from .errors import shown
-from .locks import handles as handle_lock
-from .lowering.python import callable as native_callable
-from .lowering.python.callable import Jit
+from ..big_stack import with_room
+from ..errors import shown
+from ..locks import handles as handle_lock
+from ..lowering.python import callable as native_callable
+from ..lowering.python.callable import Jit
 
 if TYPE_CHECKING:
-    from .calling.dispatch import Dispatcher
+    from .dispatch import Dispatcher
 
 
 class Handle:
@@ -48,7 +48,7 @@ class Handle:
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
-        from .frontend.captured.options import Options
+        from ..frontend.captured.options import Options
         kind = self._dispatcher_class()
         with Handle._lock:
             if self.dispatcher is None:
@@ -62,9 +62,9 @@ class Handle:
     def _dispatcher_class(self) -> type[Dispatcher]:
         """The class of the dispatcher, which is imported when it is needed."""
         if "target" in self.options:
-            from .gpu.dispatch import DeviceDispatcher
+            from ..gpu.dispatch import DeviceDispatcher
             return DeviceDispatcher
-        from .calling.dispatch import Dispatcher
+        from .dispatch import Dispatcher
         return Dispatcher
 
 

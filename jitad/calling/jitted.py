@@ -10,13 +10,13 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from .errors import UnsupportedError
+from ..errors import UnsupportedError
+from ..lowering.python import callable as native_callable
+from ..lowering.python.callable import Jit
 from .handle import Handle, dispatcher, given_to, handle_of, is_bound
-from .lowering.python import callable as native_callable
-from .lowering.python.callable import Jit
 
 if TYPE_CHECKING:
-    from .calling.dispatch import Dispatcher
+    from .dispatch import Dispatcher
 
 
 def alone(jitted: Any, given: Any) -> Dispatcher:
@@ -89,13 +89,13 @@ def _cfunc(self: Any, signature: Any = None) -> Any:
     ``signature``: the types of the arguments as in ``aot.export``, or C's text ``"double (int, double *, void *)"``, in
     which an ``int`` before a pointer is the size of an array, and ``void *`` is ignored.
     """
-    from .aot.functions import cfunc
+    from ..aot.functions import cfunc
     return cfunc(alone(self, self), signature)
 
 
 def _address(self: Any, signature: Any = None) -> int:
     """The address of ``f.cfunc(signature)``, which stays valid until the process ends."""
-    from .aot.functions import address
+    from ..aot.functions import address
     return address(alone(self, self), signature)
 
 
@@ -109,7 +109,7 @@ def _missing(self: Any, name: str) -> Any:
 
 def elsewhere() -> Any:
     """The module that knows names of other libraries; it is imported when a name is unknown."""
-    from .frontend.values import other_libraries
+    from ..frontend.values import other_libraries
     return other_libraries
 
 
@@ -117,7 +117,7 @@ def elsewhere() -> Any:
 
 def reduced(self: Any, protocol: Any = None) -> Any:
     """By reference if an importable module has the object under its name, else by value."""
-    from .pickling import places, travel
+    from ..pickling import places, travel
     if type(self) is Jit and is_bound(self) and places.place(self) is None:
         return bound_to, (travel.Value(self._self), self._function)
     return travel.reduced(self)
@@ -189,7 +189,7 @@ class Bound:
         return Bound(self.__func__, copy.deepcopy(self.__self__, memo))
 
     def __reduce__(self) -> Any:
-        from .pickling import places, travel
+        from ..pickling import places, travel
         if places.place(type(self.__self__)) is None:
             return Bound, (self.__func__, travel.Value(self.__self__))
         name = self.__func__.__name__
