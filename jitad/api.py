@@ -94,7 +94,8 @@ def _refuse_unbuilt(target: str, cache: bool) -> None:
     if target not in TARGETS:
         raise ValueError(f"no target {target!r}: there are {', '.join(map(repr, TARGETS))}")
     if cache and target != "cpu":
-        raise UnsupportedError(f"jit(target={target!r}, cache=True): only code for this processor is kept on disk")
+        raise UnsupportedError(f"jit(target={target!r}, cache=True): only code for this processor is kept on disk",
+                               hint="omit cache=True; the PTX of kernels is kept on disk in any case")
 
 
 def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
@@ -162,5 +163,5 @@ Handle.register = staticmethod(register_transforms)
 
 
 def exported(fun: Any) -> Dispatcher:
-    """The dispatcher of a function, which is compiled first if it is plain; a method of an object is refused."""
+    """The dispatcher of a function for C, which is compiled first if it is plain."""
     return alone(fun if getattr(type(fun), "is_jitad", False) else jit(fun), fun)

@@ -20,10 +20,19 @@ if TYPE_CHECKING:
 
 
 def alone(jitted: Any, given: Any) -> Dispatcher:
-    """The dispatcher of a jitted function; a method of an object is refused.  ``given``: what the user has passed."""
+    """The dispatcher of a jitted function for C; ``given``: what the user has passed.
+
+    A method of an object is refused, and a function that runs on a device.
+    """
     if not getattr(type(jitted), "is_jitad", False) or is_bound(jitted):
         raise UnsupportedError(f"{given!r} is a method of an object", hint="export a function that calls it")
-    return dispatcher(jitted)
+    found = dispatcher(jitted)
+    if (target := found.options.target) != "cpu":
+        from ..frontend.operations.builtin import location
+        name = found.written.__name__
+        raise UnsupportedError(f"a C interface of {name}, which is jit(target={target!r}): C gets code of the CPU",
+                               location(found.written), f"export {name}.py_func, which has no target")
+    return found
 
 
 def _py_func(self: Any) -> Any:
