@@ -114,6 +114,7 @@ def recurrent(x, w, v):
     return np.sum(h * h)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boundscheck", [True, False])
 @pytest.mark.parametrize("program, size", [(layers, (7, 5, 19, 9)), (recurrent, (9, 6, 6, 6))],
                          ids=["layers", "recurrent"])
