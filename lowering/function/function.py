@@ -75,8 +75,8 @@ class FunctionLowering(FunctionBuilder):
                 self.lower_op(op)
             self.flow.terminate(block)
         self.write_failure_exit()
-        cut_long_blocks(self)
-        outline_regions(self)
+        if not outline_regions(self):
+            cut_long_blocks(self)
         result = types.result_struct(self.func.result_types)
         name = symbol(self.func.name)
         head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"
