@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...ir.graph import Op
+from ...ir.graph import Op, Value
 from ...loop_level.types import buffer_type
 from ..llvm.types import width
 from ..matmul import transpose
@@ -36,8 +36,10 @@ def _zeros(p: Printer, loop: Op, store: Op, n: str) -> bool:
 
 
 def _copy(p: Printer, loop: Op, load: Op, store: Op, n: str) -> bool:
+    """Copy a whole buffer.  To a part of one, which may lie anywhere, ``memcpy`` took 4.5 times as long as loads and
+    stores (AMD EPYC)."""
     iv, to, origin = loop.regions[0].params, store.operands[1], load.operands[0]
-    if load.operands[1:] != iv or store.operands[2:] != iv or store.operands[0] is not load.result:
+    if load.operands[1:] != iv or store.operands[2:] != iv or store.operands[0] is not load.result or _is_part(to):
         return False
     a, b = p.buffer(to), p.buffer(origin)
     size = p.fn.mul(n, str(width(a.dtype)))
@@ -45,6 +47,12 @@ def _copy(p: Printer, loop: Op, load: Op, store: Op, n: str) -> bool:
     p.fn.code.do(f"call void {callee}(ptr align {width(a.dtype)} {a.ptr}, ptr align {width(a.dtype)} {b.ptr}, "
                  f"i64 {size}, i1 false)")
     return True
+
+
+def _is_part(memory: Value) -> bool:
+    while memory.op is not None and memory.op.name == "reshape":
+        memory = memory.op.operands[0]
+    return memory.op is not None and memory.op.name == "view"
 
 
 def transposed(loops: list[Op]) -> tuple[Op, Op] | None:
