@@ -15,10 +15,10 @@ from .printer import Printer
 def lower(p: Printer, loops: list[Op], counts: Sequence[str]) -> bool:
     """Call the routine for a nest of ``counts`` iterations; returns False if there is none."""
     body = loops[-1].regions[0].ops
-    if len(loops) == 1 and [op.name for op in body] == ["store"]:
-        return _zeros(p, loops[0], body[0], counts[0])
-    if len(loops) == 1 and [op.name for op in body] == ["load", "store"]:
-        return _copy(p, loops[0], *body, counts[0])
+    names = [op.name for op in body]
+    if len(loops) == 1:
+        return (_zeros(p, loops[0], body[0], counts[0]) if names == ["store"] else
+                names == ["load", "store"] and _copy(p, loops[0], body[0], body[1], counts[0]))
     accesses = transposed(loops)
     return accesses is not None and _transpose(p, *accesses, counts)
 

@@ -230,6 +230,7 @@ driver.free(driver.allocate(8))
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_is_told() -> None:
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert done.returncode == 0 and "multiprocessing's 'spawn'" in done.stdout, done
