@@ -28,37 +28,42 @@ class NestPrinter(Printer):
     def loops(self, op: Op) -> None:
         loops = _perfect(op)
         counts = [self.scalar(loop.operands[1]) for loop in loops]
-        few = all(n[0] != "%" for n in counts) and int(self.fn.product(counts)) <= WRITTEN_OUT
+        known = all(n[0] != "%" for n in counts)
+        few = known and int(self.fn.product(counts)) <= WRITTEN_OUT
         if not few and idioms.lower(self, loops, counts):
             return
-        kinds = op.attrs.get("reductions", ())
-        dtypes = [dtype_of(v.type) for v in op.operands[3:]]
-        start = [(types.register(t), self.scalar(v)) for t, v in zip(dtypes, op.operands[3:])]
+        registers, hint = [types.register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
 
-        def join(xs: list[str], ys: list[str]) -> list[str]:
-            return [ops.apply(self.fn, COMBINE[k], t, xy, {"acc": True}, t) for k, t, *xy in zip(kinds, dtypes, xs, ys)]
-
-        def level(depth: int, values: list[str]) -> Sequence[str]:
+        def level(depth: int, values: list[str]) -> list[str]:
             if depth == len(loops):
                 return self._iteration(loops[-1])
-            return loop(counts[depth], self._body(loops[depth], lambda c: level(depth + 1, c)),
-                        [(t, x) for (t, _), x in zip(start, values)], note=hint if depth == len(loops) - 1 else "")
+            body = self._body(loops[depth], lambda carried: level(depth + 1, carried))
+            carried = list(zip(registers, values))
+            if few:
+                return _written_out(int(counts[depth]), body, values)
+            note = hint if depth == len(loops) - 1 else ""
+            if depth:
+                return self.fn.loop(counts[depth], body, carried, note=note)
+            walk = parallel_nests.Walk(counts[0], self.fn.product(counts[1:]), body, carried, self._join(op), note)
+            return self._outermost(op, walk, unbounded=not _is_bounded(loops))
 
-        hint, loop = self._hint(loops), _written_out if few else self.fn.loop
-        body = self._body(op, lambda c: level(1, c))
-        walk = parallel_nests.Walk(counts[0], "1" if few else self.fn.product(counts[1:]), body, start,
-                                   join if kinds else None, hint if len(loops) == 1 else "")
-        results = list(self._outermost(op, walk, unbounded=not _is_bounded(loops)) if not few else
-                       _written_out(walk.n, body, start))
-        for r, x in zip(op.results, results):
-            self.names[r] = x
-        if all(n[0] != "%" for n in counts):
-            self._positive_zeros(op, kinds)
+        self.names.update(zip(op.results, level(0, [self.scalar(v) for v in op.operands[3:]])))
+        if known:
+            self._positive_zeros(op)
 
     def _outermost(self, op: Op, walk: parallel_nests.Walk, unbounded: bool) -> list[str]:
         if op.attrs.get("independent") and not unbounded and parallel_nests.possible(self.fn, walk):
             return parallel_nests.run(self.fn, walk)
         return self.fn.loop(walk.n, walk.body, walk.carried, note=walk.note, each=walk.each, unbounded=unbounded)
+
+    def _join(self, op: Op) -> parallel_nests.Join | None:
+        """Code that combines two partial results of the reductions of a loop."""
+        kinds = op.attrs.get("reductions", ())
+        dtypes = [dtype_of(v.type) for v in op.operands[3:]]
+
+        def join(xs: list[str], ys: list[str]) -> list[str]:
+            return [ops.apply(self.fn, COMBINE[k], t, xy, {"acc": True}, t) for k, t, *xy in zip(kinds, dtypes, xs, ys)]
+        return join if kinds else None
 
     def _body(self, loop: Op, rest: Callable[[list[str]], Sequence[str]]) -> Body:
         def body(i: str, carried: list[str]) -> Sequence[str]:
@@ -90,9 +95,9 @@ class NestPrinter(Printer):
             return libmvec.masked(fn.writer)
         return fn.writer.interleaved() if inner.attrs.get("reductions") else ""
 
-    def _positive_zeros(self, op: Op, kinds: Sequence[str]) -> None:
+    def _positive_zeros(self, op: Op) -> None:
         """Add 0 to sums: a loop that LLVM unrolls starts from the first element, and a sum of zeros is not −0."""
-        for r, kind in zip(op.results, kinds):
+        for r, kind in zip(op.results, op.attrs.get("reductions", ())):
             t = dtype_of(r.type)
             if kind == "sum" and t.is_float:
                 xs = [self.scalar(r), types.literal(0, t)]
@@ -110,10 +115,9 @@ def _perfect(op: Op) -> list[Op]:
         loops.append(body.ops[0])
 
 
-def _written_out(n: str, body: Body, carried: Sequence[tuple[str, str]] = (), note: str = "") -> list[str]:
+def _written_out(n: int, body: Body, values: list[str]) -> list[str]:
     """A loop, fully unrolled."""
-    values = [name for _, name in carried]
-    for i in range(int(n)):
+    for i in range(n):
         values = list(body(str(i), values))
     return values
 
