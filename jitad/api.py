@@ -97,7 +97,8 @@ def _refuse_unbuilt(target: str, cache: bool) -> None:
     if target not in TARGETS:
         raise ValueError(f"no target {target!r}: there are {', '.join(map(repr, TARGETS))}")
     if cache and target != "cpu":
-        raise UnsupportedError(f"jit(target={target!r}, cache=True): only code for this processor is kept on disk")
+        raise UnsupportedError(f"jit(target={target!r}, cache=True): only code for this processor is kept on disk",
+                               hint="omit cache=True; the PTX of kernels is kept on disk in any case")
 
 
 def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
@@ -241,11 +242,20 @@ def _is_bound(jitted: Any) -> bool:
 
 
 def exported(fun: Any) -> Dispatcher:
-    """The dispatcher of a function, which is compiled first if it is plain; a method of an object is refused."""
+    """The dispatcher of a function for C, which is compiled first if it is plain.
+
+    A method of an object is refused, and a function that runs on a device.
+    """
     jitted = fun if getattr(type(fun), "is_jitad", False) else jit(fun)
     if not getattr(type(jitted), "is_jitad", False) or _is_bound(jitted):
         raise UnsupportedError(f"{fun!r} is a method of an object", hint="export a function that calls it")
-    return dispatcher(jitted)
+    found = dispatcher(jitted)
+    if (target := found.options.target) != "cpu":
+        from .frontend.operations.builtin import location
+        name = found.written.__name__
+        raise UnsupportedError(f"a C interface of {name}, which is jit(target={target!r}): C gets code of the CPU",
+                               location(found.written), f"export {name}.py_func, which has no target")
+    return found
 
 
 def given_to(jitted: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

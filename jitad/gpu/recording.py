@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..lowering.gpu.driver import Driver
+from ..lowering.gpu.host.runtime import release_idle
 from ..lowering.gpu.image import Image, Kernel
 
 MOST_THREADS, MOST_BLOCKS, MOST_SHARED = 1024, 2**31 - 1, 48 << 10
@@ -41,6 +42,7 @@ class HostMemory:
     """
 
     arch = "sm_90"
+    capture = None
 
     def __init__(self, kernels: Mapping[str, Run] | None = None) -> None:
         self.kernels = dict(kernels or {})
@@ -99,6 +101,8 @@ class RecordingDriver:
     ``limit``: the number of bytes that can be allocated; beyond it ``allocate`` raises ``MemoryError``.
     """
 
+    capture = None
+
     def __init__(self, inner: Driver | None = None, limit: int | None = None) -> None:
         self.inner: Driver = inner or HostMemory()
         self.arch = self.inner.arch
@@ -139,6 +143,7 @@ class RecordingDriver:
 
     def finish(self) -> None:
         """Raises ``Misuse`` if memory has not been freed."""
+        release_idle(self)
         if self.live:
             raise Misuse(f"{len(self.live)} allocations of {self.bytes_live} bytes have not been freed")
 

@@ -25,7 +25,7 @@ from .image import Image
 class DeviceProgram:
     """A program: ``image`` with its kernels, ``source`` of the host program.
 
-    ``slots``: the results of one kernel at most.  ``may_fail``: a kernel may raise an exception.
+    ``may_fail``: a kernel may raise an exception.
     """
 
     image: Image
@@ -33,25 +33,41 @@ class DeviceProgram:
     types: tuple[Any, ...]
     main: Callable[..., list[Any]]
     failures: Failures
-    slots: int
     may_fail: bool
     shown: str
-    _loaded: dict[int, tuple[Driver, Any]] = field(default_factory=dict)
+    _loaded: dict[int, tuple[Driver, Any, list[runtime.Runtime]]] = field(default_factory=dict)
 
     def run(self, driver: Driver, leaves: Sequence[Any]) -> list[Any]:
-        """The results for these arguments: Python scalars and ``DeviceBuffer``, whose memory the caller then has."""
+        """The results for these arguments: Python scalars, and arrays each of which owns its memory."""
+        given = list(map(runtime.received, leaves, self.types))
+        return self.run_received(driver, given, runtime.is_recording(driver))
+
+    def run_received(self, driver: Driver, given: Sequence[Any], recording: bool) -> list[Any]:
+        """As ``run``, for arguments as host programs take them (``runtime.received``)."""
+        rt, left = self.begin(driver)
+        try:
+            results = rt.finish(self.main(rt, *given), recording)
+        except BaseException as error:
+            self.ended_by(error, rt)
+            raise
+        if not recording:                            # otherwise it belongs to what is recorded
+            left.append(rt)
+        return results
+
+    def begin(self, driver: Driver) -> tuple[runtime.Runtime, list[runtime.Runtime]]:
+        """What a run has on a device, and the list to which it is given back after the run."""
         known = self._loaded.get(id(driver))
         if known is None:
-            known = self._loaded[id(driver)] = driver, driver.load(self.image)
-        rt = runtime.Runtime(driver, known[1], self.slots, self.may_fail, self.failures)
-        given = [runtime.received(x, t) for x, t in zip(leaves, self.types, strict=True)]
-        try:
-            results = self.main(rt, *given)
-            rt.finish()
-            return runtime.returned(rt, results)
-        except BaseException:
-            rt.release()
-            raise
+            known = self._loaded[id(driver)] = driver, driver.load(self.image), runtime.idle(driver)
+        left = known[2]
+        rt = left.pop() if left and driver.capture is None else runtime.Runtime(driver)
+        rt.begin(self, known[1])
+        return rt, left
+
+    def ended_by(self, error: BaseException, rt: runtime.Runtime) -> None:
+        """Release the memory of a run that has raised an exception."""
+        runtime.forget_locals(error)
+        rt.release()
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -75,16 +91,16 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     host = partition.host_functions(loops, root)
     for name in host:
         partition.serial_loops(loops, loops.functions[name], host)
-        partition.serial_runs(loops, loops.functions[name], host)
+        partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()
     shared = Shared(loops, writer, options, instrumented, partition.recursive(loops))
     launches = LaunchBuilder(shared, plan, deterministic)
     code = HostCode(launches, host, plan)
     for name in sorted(host):
-        HostFunction(code, loops.functions[name]).write()
+        HostFunction(code, loops.functions[name], name == root).write()
     source = code.source()
     space = code.space
     exec(compile(source, f"<host program of {root}>", "exec"), space)
     image = Image(writer.text(), tuple(launches.kernels))
     return DeviceProgram(image, source, tuple(loops.functions[root].param_types), space[code.name(root)], failures,
-                         launches.slots, writer.defines("gpu_fail"), plan.text())
+                         writer.defines("gpu_fail"), plan.text())

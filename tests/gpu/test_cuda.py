@@ -40,6 +40,7 @@ def driver(cuda: Device) -> Iterator[CudaDriver]:
     made = CudaDriver(bindings.load(lambda: cuda), lambda image, arch: PTX)
     made.debug = False                                     # with JITAD_DEBUG=1 it waits for each kernel
     yield made
+    made.release_freed()
     made.synchronize()
     assert not cuda.live, "device memory has not been freed"
 
@@ -280,6 +281,7 @@ def test_a_device_without_a_memory_pool(cuda: Device) -> None:
     address = on_device(driver, np.arange(3.0))
     assert fetched(driver, address, np.zeros(3)).tolist() == [0, 1, 2]
     driver.free(address)
+    driver.release_freed()
     assert not cuda.live and "cuMemAllocAsync" not in cuda.calls
 
 
@@ -318,7 +320,7 @@ def test_a_graph_is_replayed(driver: CudaDriver, cuda: Device) -> None:
         driver.launch(loaded, KERNEL, 1, [0, y, x, 1.0, 4])
         driver.copy(result, y, 32)
         driver.free(x)
-        assert driver.postpone(lambda: checked.append(1))
+        driver.capture.checks.append(lambda: checked.append(1))
         return y, result
     graph = record(driver, step)
     driver.synchronize()
@@ -333,7 +335,7 @@ def test_a_graph_is_replayed(driver: CudaDriver, cuda: Device) -> None:
     assert fetched(driver, y, np.zeros(4)).tolist() == fetched(driver, result, np.zeros(4)).tolist() == [0, 3, 6, 9]
     driver.free(result)
     assert not cuda.graphs
-    assert not driver.postpone(lambda: None)
+    assert driver.capture is None
     driver.free(y)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import count
 from typing import Any
 
 from ....errors import Loc
-from ....ir.graph import Function, Module, Op
-from ....ir.types import Scalar
+from ....ir.graph import Function, Module, Op, Value
 from ....loop_level.types import Buffer, buffer_type
 from ....loop_level.verify import origins_of
 from ..device import kernels, memory, product_kernels
@@ -19,9 +18,8 @@ from ..device.kernels import Needs, Result
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
 from ..device.tiles import tile_kernel
-from ..device.values import parts_of
 from ..image import WARP, Kernel
-from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
+from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch, is_reduced
 from .nests import Nest, nest
 from .partition import callees, reached
 from .plan import Plan
@@ -33,15 +31,14 @@ LEAST_ATOMIC = 32
 
 
 class LaunchBuilder:
-    """``launches`` of the host program, by number; ``kernels`` of the image; ``slots``: the results of one at most."""
+    """``launches`` of the host program, by number; ``kernels`` of the image."""
 
     def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False) -> None:
         self.shared, self.plan, self.deterministic = shared, plan, deterministic
         self.launches: list[Launch] = []
-        self.slots = 0
         self.kernels: list[Kernel] = []
         self._written: set[tuple[str, frozenset[int]]] = set()
-        self._serial: dict[str, int] = {}
+        self._serial: dict[tuple[str, tuple[int, ...]], int] = {}
         self._names: set[str] = set()
 
     @property
@@ -74,8 +71,8 @@ class LaunchBuilder:
 
     # --- loops --------------------------------------------------------------------------------------
 
-    def nest(self, op: Op, func: Function) -> tuple[int, Nest]:
-        """The launch of an independent nest of loops."""
+    def nest(self, op: Op, func: Function, resident: Container[Value] = ()) -> tuple[int, Nest]:
+        """The launch of an independent nest of loops; kernels take the addresses of ``resident`` scalars."""
         found = nest(self.module, op, func)
         rows = not found.kinds and is_row(found.body, len(found.loops))
         if rows:
@@ -86,24 +83,27 @@ class LaunchBuilder:
         known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
         made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
                                   known, results, self._needs(found.body), outlined=False,
-                                  threads_each=WARP if rows else 1)
+                                  threads_each=WARP if rows else 1,
+                                  resident=(among(found.carried, resident), among(found.captured, resident)))
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
         return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
 
-    def outlined(self, op: Op) -> tuple[int, int]:
+    def outlined(self, op: Op, resident: Container[Value] = ()) -> tuple[int, int]:
         """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
         callee, roles = self.module.functions[op.attrs["callee"]], list(op.attrs["threads"])
         left = op.attrs.get("left", 0)
         carried = len(roles) - left
         roles[carried:] = ["left"] * left
         if "left" not in op.attrs or not _is_in_place(callee, carried):
-            return self.serial(callee.name, op.loc, "results that are not updated in place"), -1
+            return self.serial(callee.name, op.loc, among(op.operands, resident),
+                               "results that are not updated in place"), -1
         sums = [k for k in range(carried) if isinstance(callee.result_types[k], Buffer) and roles[k] != "each"]
         ways = [kernels.APART] if sums else [""]
         if self._can_add(callee, sums):
             ways = [kernels.ATOMIC, kernels.LOCAL]
-        made = [self._outlined_by(callee, roles, sums, way) for way in ways]
+        there = among(op.operands[2:2 + carried], resident), among(op.operands[2 + carried:], resident)
+        made = [self._outlined_by(callee, roles, sums, way, there) for way in ways]
         adders = {}
         if ways == [kernels.APART]:
             for k in sums:
@@ -114,13 +114,14 @@ class LaunchBuilder:
         few = made[1] if len(made) > 1 else None
         return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried
 
-    def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str) -> kernels.MapKernel:
+    def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str,
+                     resident: kernels.Resident) -> kernels.MapKernel:
         """The kernels of an outlined loop whose threads add to arrays in this way."""
         self._write(callee.name, frozenset(2 + k for k in sums) if way == kernels.ATOMIC else frozenset())
         results = [Result(role, t, way if k in sums else "")
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
         made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, [FROM_ZERO], results,
-                                  self._needs(callee), outlined=True)
+                                  self._needs(callee), outlined=True, resident=resident)
         shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
                           for p, r in zip(callee.params[2:], results))
         small = f", if the arrays have {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
@@ -142,8 +143,7 @@ class LaunchBuilder:
         return True
 
     def _tell(self, made: kernels.MapKernel, does: str) -> None:
-        self.slots = max(self.slots, len(made.results))
-        reduced = [r.role for r in made.results if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
+        reduced = [r.role for r in made.results if is_reduced(r)]
         grid = "an iteration a thread" if made.threads == 1 else f"an iteration for {made.threads} threads"
         grid += ", as far as their memory allows" if made.needs.arena else ""
         self.plan.kernel(made.kernel, grid, does + (f", reduced by {', '.join(reduced)}" if reduced else ""))
@@ -152,19 +152,20 @@ class LaunchBuilder:
 
     # --- other ----------------------------------------------------------------------------------------
 
-    def serial(self, name: str, loc: Loc, why: str = "nothing of it is for several threads") -> int:
-        """The launch of a function that one thread runs."""
-        if name not in self._serial:
+    def serial(self, name: str, loc: Loc, resident: tuple[int, ...] = (),
+               why: str = "nothing of it is for several threads") -> int:
+        """The launch of a function that one thread runs; it takes the addresses of the arguments ``resident``."""
+        key = name, resident
+        if key not in self._serial:
             func = self.module.functions[name]
             self._write(name)
             where = func.loc if func.loc.line else loc
             stem = name if name.endswith(".serial") else f"{name}.serial"
-            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
+            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func), resident)
             self.plan.kernel(kernel, "one thread", f"a part of the program, in order: {why}")
-            self.slots = max(self.slots, sum(len(parts_of(t)) for t in func.result_types))
             launch = SerialLaunch(kernel, tuple(func.result_types), self._needs(func).arena)
-            self._serial[name] = self._add(launch, kernel)
-        return self._serial[name]
+            self._serial[key] = self._add(launch, kernel)
+        return self._serial[key]
 
     def product(self, op: Op, func: Function) -> int:
         """The launch of a product of matrices."""
@@ -175,6 +176,11 @@ class LaunchBuilder:
         if tiles is not None:
             self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", "the same for large ones")
         return self._add(ProductLaunch(kernel, tiles), kernel, tiles)
+
+
+def among(values: Sequence[Value], chosen: Container[Value]) -> tuple[int, ...]:
+    """The numbers of the values that are among others."""
+    return tuple(k for k, v in enumerate(values) if v in chosen)
 
 
 def _types(ts: Sequence[Any]) -> list[Any]:
