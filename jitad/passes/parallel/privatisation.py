@@ -31,9 +31,9 @@ from ...ir.ops import CONSUMING, Axis
 from ...ir.types import I64, Array, Type
 from ...ir.uses import ops_of
 from ..analysis.affine import Affine
+from ..analysis.facts import Walk
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from ..analysis.sizes import Size, Solver
-from ..loops.check_elimination import Walk
 
 
 def privatisation(module: Module) -> bool:
