@@ -87,7 +87,7 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     the order in which threads run.
     """
     failures = Failures(module)
-    loops = to_loops(module, LOCAL)
+    loops = to_loops(module, LOCAL, device=True)
     host = partition.host_functions(loops, root)
     for name in host:
         partition.serial_loops(loops, loops.functions[name], host)
