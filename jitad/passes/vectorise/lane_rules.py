@@ -154,13 +154,11 @@ def _window_of(s: Lanes, op: Op) -> Value:
     """The elements of a uniform or shared array that the lanes read.
 
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
-    Elements of a shared array with which an inner loop begins are copied, since the loop could not update a view in
-    place.
+    Elements with which an inner loop begins are copied, since the loop could not update a view in place.
     """
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
     neighbours = s.step.get(s.kinds[op.operands[-1]]) == 1
-    copied = s.kinds[op.operands[0]] == SHARED and any(r.edges for r in s.kinds.users.get(op.result, ())) or \
-        not neighbours and _read_deeper(s, op)
+    copied = any(r.edges for r in s.kinds.users.get(op.result, ())) or not neighbours and _read_deeper(s, op)
     return s.b.emit_op("copy", [found]).result if copied else found
 
 
