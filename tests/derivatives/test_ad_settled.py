@@ -248,8 +248,8 @@ def test_gradients(f: Callable[[Any], float]) -> None:
         np.testing.assert_allclose(jit(f, grad=True, checkpoint=True).grad(a), bar, rtol=1e-10)
 
 
-@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (cholesky_by_rows, 0), (lu, 0), (recurrence, 1), (sweeps, 2), (state, 0),
-                                     (inside, 0)],
+@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (cholesky_by_rows, 0), (lu, 0), (recurrence, 1),
+                                     (sweeps, 2), (state, 0), (inside, 0)],
                          ids=lambda f: f.__name__ if callable(f) else "")
 def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
     """Of the recurrence, the sine is saved; of the sweeps, the elements that they read."""
