@@ -55,7 +55,7 @@ class DeviceArray:
     ``strides`` are in bytes.  ``owner`` keeps the memory.
     """
 
-    __slots__ = ("target", "driver", "address", "shape", "dtype", "owner", "_strides", "_kind", "_dense", "_passed",
+    __slots__ = ("target", "driver", "address", "shape", "dtype", "owner", "_strides", "_kind", "_passed",
                  "__weakref__")
     __array_ufunc__ = None                       # arithmetic with an ndarray on the left comes here
     __hash__ = None                              # type: ignore[assignment]
@@ -63,18 +63,15 @@ class DeviceArray:
     def __init__(self, target: str, driver: Driver, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any,
                  strides: tuple[int, ...] | None = None) -> None:
         self.target, self.driver, self.address, self.shape, self.dtype = target, driver, address, shape, dtype
-        self.owner, self._strides = owner, strides
+        self.owner, self._strides = owner, strides           # no strides: in C order
         self._kind: tuple[Any, ...] | None = None
-        self._dense: bool | None = True if strides is None else None
         self._passed: Passed | None = None
 
     # --- properties -------------------------------------------------------------------------------
 
     @property
     def strides(self) -> tuple[int, ...]:
-        if self._strides is None:
-            self._strides = contiguous_strides(self.shape, self.dtype.itemsize)
-        return self._strides
+        return contiguous_strides(self.shape, self.dtype.itemsize) if self._strides is None else self._strides
 
     @property
     def ndim(self) -> int:
@@ -101,11 +98,10 @@ class DeviceArray:
     @property
     def is_contiguous(self) -> bool:
         """True if the elements are in C order, without gaps."""
-        if self._dense is None:
-            expected = contiguous_strides(self.shape, self.dtype.itemsize)
-            self._dense = self.size == 0 or all(
-                n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected))
-        return self._dense
+        if self._strides is None:
+            return True
+        expected = contiguous_strides(self.shape, self.dtype.itemsize)
+        return self.size == 0 or all(n == 1 or s == e for n, s, e in zip(self.shape, self._strides, expected))
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -125,6 +121,7 @@ class DeviceArray:
         """
         if self._passed is None and self.shape and type(self.owner) is Owner and self.is_contiguous:
             self._passed = Passed(None, self.address, self.shape, None, self.dtype)
+            self._passed.lender = self.owner
         return self._passed
 
     # --- copies -----------------------------------------------------------------------------------
@@ -301,7 +298,7 @@ def result(target: str, driver: Driver, made: Passed) -> DeviceArray:
     shape, dtype = made.shape, made.dtype
     x = DeviceArray(target, driver, made.address, shape, dtype, made.owner)
     if made.strides is None and shape:
-        made.owner = None                                    # which is that of an argument
+        made.lender, made.owner = made.owner, None           # as it is an argument now
         x._passed = made
         if 1 not in shape:
             x._kind = _plain_kinds.get((target, dtype, len(shape))) or _plain_kind(target, dtype, len(shape))

@@ -127,8 +127,8 @@ class CudaDriver:
 
     def allocate(self, size: int) -> int:
         """Memory, which is in use by kernels that were launched before it was freed: those launched later wait."""
-        self._enter()
         if self.capture is not None:
+            self._enter()
             return int(self.capture.allocate(size))
         if size > SMALL:
             return self._new(size, size)
@@ -142,6 +142,7 @@ class CudaDriver:
 
     def _new(self, size: int, asked: int) -> int:
         """New memory; ``asked`` is what an error tells."""
+        self._enter()
         try:
             return self._allocate(size, asked)
         except MemoryError:
@@ -278,7 +279,8 @@ class CudaDriver:
     def launch(self, loaded: Loaded, kernel: Kernel, grid: int, args: Sequence[int | float], shared: int = 0) -> None:
         if grid == 0:
             return
-        self._enter()
+        if not getattr(self._local, "entered", False):
+            self._enter()
         function, unused = loaded.kernels[kernel.name]
         try:
             arguments = unused.pop()                       # other threads, and signal handlers, take others
@@ -321,13 +323,6 @@ class CudaDriver:
         event = self._event(first)
         self._call("cuStreamWaitEvent", then, event, 0)
         self._call("cuEventDestroy", event)                # the driver keeps it until it has happened
-
-    def postpone(self, check: Callable[[], None]) -> bool:
-        """True if ``check``, which reads a status of the device, is made later, because work is recorded, not done."""
-        if self.capture is None:
-            return False
-        self.capture.checks.append(check)
-        return True
 
     def wait_for(self, stream: int) -> None:
         """Queues later work behind the work that is now on another library's stream."""
