@@ -1,4 +1,4 @@
-"""Branches whose sides call the same functions: same values, the errors of the side that is taken, right derivatives."""
+"""Branches whose sides call the same functions: values, errors of the side that is taken, derivatives."""
 
 from __future__ import annotations
 

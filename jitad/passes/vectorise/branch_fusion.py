@@ -141,7 +141,7 @@ class _Fusion:
             copy = clone_op(op, {})
             copy.operands = [resolve(self.mapping, v) for v in op.operands]
             if op.name == "check":
-                # What a side computes that is not taken may be undefined under fast math: a selection does not look at it.
+                # Under fast math the side that is not taken may compute anything: a selection does not look at it.
                 either = [copy.operands[0], b.const(True)]
                 copy.operands[0] = b.select(self.condition, either[side], either[1 - side])
             copy.block = self.head
