@@ -55,6 +55,8 @@ def _row_lengths(inner: set[Loop], kinds: Kinds) -> list[Value] | None:
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
+    if op.name == "add_at":
+        return kinds[op.operands[1]] == VARYING
     t = op.results[0].type
     return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and t.is_float and \
         kinds[op.results[0]] == VARYING
