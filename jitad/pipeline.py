@@ -49,6 +49,7 @@ from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
+from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
@@ -163,6 +164,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "loop_pre", _plain(loop_pre)),
+    ("optimized", "branch_fusion", _plain(branch_fusion)),
     ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
@@ -180,8 +182,8 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "neighbour_updates",
-                        "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products", "dot_products"})
+                        "loop_versioning", "branch_fusion", "if_conversion", "index_scan", "stride_specialise",
+                        "fission", "outer_products", "dot_products"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -214,7 +216,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "if_conversion": if_conversion, "index_scan": index_scan,
+    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "branch_fusion": branch_fusion,
+    "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "copy_insertion": copy_insertion,
