@@ -13,6 +13,7 @@ from ..math.ops import Options
 from ..python.exceptions import Failures
 from .device.emitter import Shared
 from .device.memory import LOCAL
+from .device.thread import define_failed
 from .driver import Driver
 from .host import partition, runtime
 from .host.host_code import HostCode, HostFunction
@@ -85,6 +86,7 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     source = code.source()
     space = code.space
     exec(compile(source, f"<host program of {root}>", "exec"), space)
+    may_fail = define_failed(writer) if launches.kernels else False
     image = Image(writer.text(), tuple(launches.kernels))
     return DeviceProgram(image, source, tuple(loops.functions[root].param_types), space[code.name(root)], failures,
-                         launches.slots, writer.defines("gpu_fail"), plan.text())
+                         launches.slots, may_fail, plan.text())

@@ -58,7 +58,7 @@ def arg(fn: State, op: Op) -> None:
                 takes = w.do("or", [takes, w.do("and", [w.do("isnan", [x]).result, first]).result]).result
             return [w.do("select", [takes, new, old]).result for new, old in zip((x, i), carried)]
         start = identity(fn, op.name[3:], t), w.const(0, I64)
-        return w.loop(fn.shape(source)[axis], body, start)[1]
+        return w.loop(fn.shape(source)[axis], body, start, best=op.name[3:])[1]
 
     _at_each(fn, op, best)
 

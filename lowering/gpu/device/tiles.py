@@ -102,20 +102,9 @@ class _Tiles(KernelWriter):
             inside = [self.code.op(f"icmp slt i64 {x}, {n}", "c") for x, n in ((at, edge), (along, self.k))]
             row, col = (at, along) if which == 0 else (along, at)
             index = self.add(self.mul(group, batch), self.add(self.mul(row, down), self.mul(col, right)))
-            x = self._load_if(self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c"), source, index)
+            x = self.where(self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c"), self.t, types.literal(0, self.t),
+                           lambda index=index: self.load(self.t, self.offset(source.ptr, index, self.of)))
             self.store(self.t, x, self._shared(which, deep, place), 3)
-
-    def _load_if(self, inside: str, source: Memory, index: str) -> str:
-        code = self.code
-        yes, after, before = code.label("inside"), code.label("loaded"), code.here
-        x = code.phi(self.of, after)
-        code.add_incoming(x, types.literal(0, self.t), before)
-        code.branch(inside, yes, after)
-        code.start(yes)
-        code.add_incoming(x, self.load(self.t, self.offset(source.ptr, index, self.of)))
-        code.jump(after)
-        code.start(after)
-        return x
 
     def _shared(self, which: int, deep: str, place: str) -> str:
         index = self.add(self.mul(deep, str(PADDED)), place)

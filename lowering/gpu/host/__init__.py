@@ -7,6 +7,7 @@ Files, in reading order::
     plan            the printed plan
     runtime         arrays of the device, the status, scalars
     launches        how kernels are launched
+    scan_launch     how the kernels of a scan are
     launch_builder  writes the kernels of each launch
     host_code       the Python source of the host program
 """

@@ -17,6 +17,7 @@ from ....ir.ops import OPS as IR_OPS
 from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
+from ..device.patterns import Scan, scan_of
 from . import runtime
 from .launch_builder import LaunchBuilder
 from .nests import fill, loops_of, read
@@ -266,10 +267,22 @@ class HostFunction:
             self.code.plan.host(op.loc, "fills an array")
             self.line(f"rt.fill({self.use(filled[0])}, {filled[1]})")
             return
+        found = None if op.attrs.get("independent") or "best" in op.attrs else scan_of(op)
+        if found is not None:
+            self._scan(op, found)
+            return
         launch, nest = self.code.launches.nest(op, self.func)
         bounds = ", ".join(self.use(v) for loop in nest.loops for v in loop.operands[:3])
         self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self.uses(nest.carried)}], "
                                   f"[{self.uses(nest.captured)}])")
+
+    def _scan(self, op: Op, found: Scan) -> None:
+        """A loop that carries a running total."""
+        total, = op.results
+        used = any(total in read(b.all_ops()) for b in self.order)
+        launch, captured = self.code.launches.scan(op, found, self.func, used)
+        self.assign([total], f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.use(op.operands[3])}, "
+                             f"[{self.uses(captured)}])")
 
     def _op_serial(self, op: Op) -> None:
         launch = self.code.launches.serial(op.attrs["callee"], op.loc)

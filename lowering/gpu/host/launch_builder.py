@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from ....errors import Loc
-from ....ir.graph import Function, Module, Op
+from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer, buffer_type
 from ....loop_level.verify import origins_of
@@ -16,20 +16,21 @@ from ..device import kernels, memory, product_kernels
 from ..device.emitter import Shared
 from ..device.function import write_function
 from ..device.kernels import Needs, Result
+from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
+from ..device.scans import TILE, scan_kernels
 from ..device.tiles import tile_kernel
 from ..device.values import parts_of
 from ..image import WARP, Kernel
 from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
-from .nests import Nest, nest
+from .nests import Nest, additions, nest, scan
 from .partition import callees, reached
 from .plan import Plan
+from .scan_launch import ScanLaunch
 
 FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
-LEAST_ATOMIC = 32
-"""Bits of the numbers that can be added atomically."""
 
 
 class LaunchBuilder:
@@ -59,7 +60,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, f"{name}_finish", f"{name}_tiles"}
+        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets"))}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -75,7 +76,9 @@ class LaunchBuilder:
     # --- loops --------------------------------------------------------------------------------------
 
     def nest(self, op: Op, func: Function) -> tuple[int, Nest]:
-        """The launch of an independent nest of loops."""
+        """The launch of an independent nest of loops, of a search, or of additions to an array."""
+        if not op.attrs.get("independent") and (b := added_by(op)) is not None:
+            return self._additions(additions(self.module, in_order(op), b, func))
         found = nest(self.module, op, func)
         rows = not found.kinds and is_row(found.body, len(found.loops))
         if rows:
@@ -90,6 +93,43 @@ class LaunchBuilder:
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
         return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
+
+    def _additions(self, found: Nest) -> tuple[int, Nest]:
+        """The launch of a nest that adds to the elements of an array."""
+        t, place = buffer_type(found.carried[0]), len(found.loops)
+        known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
+        made = []
+        for way in [kernels.APART] if self.deterministic else [kernels.ATOMIC, kernels.LOCAL]:
+            self._write(found.body.name, frozenset({place}) if way == kernels.ATOMIC else frozenset())
+            made.append(kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, known,
+                                           [Result("add", t, way)], self._needs(found.body), outlined=False))
+            small = f", if it has {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
+            self._tell(made[-1], f"adds to elements of an array {way}{small}")
+        adders = {0: self._adder(found.body, t.dtype)} if self.deterministic else {}
+        few = made[1] if len(made) > 1 else None
+        launch = MapLaunch(made[0], tuple(known), adders, few)
+        return self._add(launch, *(m.kernel for m in made), *adders.values()), found
+
+    def _adder(self, func: Function, t: Scalar) -> Kernel:
+        """The kernel that adds up the arrays of the threads."""
+        made = kernels.sum_kernel(self.shared, self._name(f"{func.name}_sum"), func.loc, t)
+        self.plan.kernel(made, "an element a thread", "adds the arrays of the threads")
+        return made
+
+    def scan(self, op: Op, found: Scan, func: Function, used: bool) -> tuple[int, Sequence[Value]]:
+        """The launch of a scan, and what its functions capture; ``used``: something reads the total."""
+        parts = scan(self.module, op, found, func)
+        self._write(parts.body.term.name)
+        self._write(parts.body.step.name)
+        known = op.operands[0].const, op.operands[2].const
+        made = scan_kernels(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body)
+        self.slots = max(self.slots, 1)
+        does = f"a scan ({found.role}) {'of what is kept' if found.compacts else 'along a loop'}"
+        self.plan.kernel(made.scan, f"{TILE} iterations a block, or several times as many", does)
+        self.plan.kernel(made.totals, "the same", "the totals of the blocks, if there are several")
+        self.plan.kernel(made.offsets, "one block", "what comes before each block")
+        launch = ScanLaunch(made, known, parts.body.type, used)
+        return self._add(launch, made.scan, made.totals, made.offsets), parts.captured
 
     def outlined(self, op: Op) -> tuple[int, int]:
         """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
@@ -107,9 +147,7 @@ class LaunchBuilder:
         adders = {}
         if ways == [kernels.APART]:
             for k in sums:
-                dtype = buffer_type(callee.params[2 + k]).dtype
-                adders[k] = kernels.sum_kernel(self.shared, self._name(f"{callee.name}_sum"), callee.loc, dtype)
-                self.plan.kernel(adders[k], "an element a thread", "adds the arrays of the threads")
+                adders[k] = self._adder(callee, buffer_type(callee.params[2 + k]).dtype)
         every = [k for m in made for k in (m.kernel, m.finish)]
         few = made[1] if len(made) > 1 else None
         return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried

@@ -16,6 +16,8 @@ from .runtime import STRIP, WORD, DeviceArray, Owner, Runtime, arena_size, argum
 
 MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
+MOST_GRID = (1 << 31) - 1
+"""Blocks that a grid can have."""
 LEAST_TILED = 16
 """Rows and columns from which a product is computed in tiles: a smaller one would leave most of a tile empty."""
 MOST_STRIP = 64 << 20
@@ -62,7 +64,8 @@ class MapLaunch:
         kernel, args, keep = self.kernels.kernel, [rt.status], []
         scalars = [r.type for r in results if isinstance(r.type, Scalar)]
         reduced = [k for k, r in enumerate(results) if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
-        grid = blocks_for(count * self.kernels.threads, kernel.block, MOST_PARTIALS if reduced else MOST_BLOCKS)
+        most = MOST_PARTIALS if reduced else MOST_GRID if self.kernels.once else MOST_BLOCKS
+        grid = blocks_for(count * self.kernels.threads, kernel.block, most)
         if self.kernels.needs.arena or self.sums:
             grid, strip, words = self._shares(rt, grid, kernel.block, carried)
             if self.kernels.needs.arena:
