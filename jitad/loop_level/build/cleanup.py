@@ -7,15 +7,20 @@ from ..ops import OPS
 
 
 def fold_sizes(func: Function) -> None:
-    """Replace each ``dim`` of a buffer by the size that the op which makes the buffer takes."""
+    """Replace each ``dim`` of a buffer by the size that the op which makes the buffer takes.
+
+    Literal sizes are not put into views and reshapes: they would be part of the type of the result, which stands in the
+    types of parameters, results and carried buffers already.
+    """
     known: dict[Value, Value] = {}
     for block in func.blocks:
         for op in block.nested_ops():
             if op.name == "dim" and (size := _size(op.operands[0].op, op.attrs["axis"])) is not None:
                 known[op.result] = size
+    varying = {v: size for v, size in known.items() if size.const is None}
     for block in func.blocks if known else ():
         for op in block.nested_ops():
-            op.replace_uses(known)
+            op.replace_uses(varying if op.name in ("view", "reshape") else known)
 
 
 def _size(op: Op | None, axis: int) -> Value | None:
