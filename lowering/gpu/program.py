@@ -16,6 +16,7 @@ from .device.memory import LOCAL
 from .device.thread import define_failed
 from .driver import Driver
 from .host import partition, runtime
+from .host.fuse_rows import fuse_rows
 from .host.host_code import HostCode, HostFunction
 from .host.launch_builder import LaunchBuilder
 from .host.plan import Plan
@@ -65,21 +66,22 @@ class DeviceProgram:
 
 
 def compile_program(module: Module, root: str, options: Options, instrumented: bool = False,
-                    deterministic: bool = False) -> DeviceProgram:
+                    deterministic: bool = False, library: Callable[[], str] = lambda: "") -> DeviceProgram:
     """Compile a module of the stage "optimized", made by the pipeline for GPUs; ``root`` is called from outside.
 
     ``instrumented``: kernels announce their accesses to memory (``image``).  ``deterministic``: no result depends on
-    the order in which threads run.
+    the order in which threads run.  ``library()``: the name of the driver's library for products, or "".
     """
     failures = Failures(module)
     loops = to_loops(module, LOCAL)
     host = partition.host_functions(loops, root)
     for name in host:
+        fuse_rows(loops.functions[name])
         partition.serial_loops(loops, loops.functions[name], host)
         partition.serial_runs(loops, loops.functions[name], host)
     writer, plan = Writer(), Plan()
     shared = Shared(loops, writer, options, instrumented, partition.recursive(loops))
-    launches = LaunchBuilder(shared, plan, deterministic)
+    launches = LaunchBuilder(shared, plan, deterministic, library)
     code = HostCode(launches, host, plan)
     for name in sorted(host):
         HostFunction(code, loops.functions[name]).write()

@@ -14,6 +14,7 @@ Files, in reading order::
     rows             bodies that the lanes of a warp execute together
     kernels          kernels for loops, and for parts of a program in one thread
     scans            kernels for running totals
+    turned           kernels that read arrays across their lines, such as transpositions
     product_kernels  kernels for products of matrices, an element a thread
     tiles            the same through shared memory
 """

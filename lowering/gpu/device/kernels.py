@@ -16,6 +16,7 @@ those with the numbers t, t + threads, … if threads have results or memory of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -144,7 +145,8 @@ class MapKernel:
     """The kernels of one loop: ``finish`` combines the partial results of blocks, if there are any.
 
     ``threads``: those that run an iteration together.  ``once``: a thread runs one iteration, so the grid must have
-    enough of them; other kernels may have fewer.
+    enough of them; other kernels may have fewer.  ``tiled``: a block runs a square of iterations of the last loop and
+    of another one, with sides of so many.
     """
 
     kernel: Kernel
@@ -153,6 +155,15 @@ class MapKernel:
     results: tuple[Result, ...]
     threads: int = 1
     once: bool = False
+    tiled: tuple[int, int] | None = None
+
+    def blocks(self, counts: Sequence[int], most: int) -> int:
+        """The blocks for loops with so many iterations, ``most`` at most."""
+        if self.tiled is not None:
+            axis, side = self.tiled
+            parts = (-(-n // side) if k in (axis, len(counts) - 1) else n for k, n in enumerate(counts))
+            return min(math.prod(parts), most)
+        return max(1, min(-(-math.prod(counts) * self.threads // self.kernel.block), most))
 
 
 def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Sequence[Known], results: Sequence[Result],
@@ -207,7 +218,9 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
             w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
         return [str(values[k]) for k in reduced]
     if once:
-        w.if_(w.code.op(f"icmp slt i64 {first}, {count}", "c"), lambda: iteration(first, []) and None)
+        def one() -> None:
+            iteration(first, [])
+        w.if_(w.code.op(f"icmp slt i64 {first}, {count}", "c"), one)
         return MapKernel(w.write(), None, needs, tuple(results), threads_each, once)
     totals = w.loop(first, count, threads, iteration, list(zip(kinds, start)))
     for k, b in shared_arrays.items():

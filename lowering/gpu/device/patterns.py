@@ -54,7 +54,7 @@ def is_carried_parallel(op: Op) -> bool:
 def scan_of(op: Op) -> Scan | None:
     """The scan that a loop is, if it is one."""
     region = op.regions[0]
-    if len(op.operands) != 4 or not isinstance(op.operands[3].type, Scalar) or not _is_plain(region.ops):
+    if len(op.operands) != 4 or not isinstance(op.operands[3].type, Scalar) or not is_plain(region.ops):
         return None
     iv, carried = region.params
     assert region.term is not None
@@ -74,7 +74,8 @@ def scan_of(op: Op) -> Scan | None:
     return None
 
 
-def _is_plain(ops: Sequence[Op]) -> bool:
+def is_plain(ops: Sequence[Op]) -> bool:
+    """True if ops access elements and compute, and can neither fail nor allocate."""
     return all(x.name in _PLAIN or x.name in IR_OPS and IR_OPS[x.name].elementwise for x in ops)
 
 
@@ -138,7 +139,7 @@ def added_by(op: Op) -> Value | None:
     """The array to whose elements a nest of loops adds, if it does nothing else but read other arrays."""
     loops = in_order(op)
     region = loops[-1].regions[0]
-    if any(loop.operands[3:] for loop in loops) or not _is_plain(region.ops):
+    if any(loop.operands[3:] for loop in loops) or not is_plain(region.ops):
         return None
     stores = [x for x in region.ops if x.name == "store"]
     arrays = {x.operands[1] for x in stores}

@@ -27,18 +27,17 @@ from .patterns import Scan, scan_of
 _PLAIN = frozenset(("load", "store", "dim", "view", "reshape", "retype"))
 
 
-def is_row(body: Function, indices: int) -> bool:
+def is_row(ops: Sequence[Op], indices: Sequence[Value]) -> bool:
     """True if the loops of a body read along rows, each lane its own elements of what is stored."""
-    ops = body.entry.ops
     loops = [op for op in ops if op.name == "for"]
-    every = list(body.entry.nested_ops())
+    every = [*ops, *(op for loop in loops for op in loop.regions[0].nested_ops())]
     if not loops or not all(map(_is_shared, loops)) or not any(map(_is_long, loops)):
         return False
     if not all(op.name in _PLAIN or op.name in ("for", "yield", "return") or _is_arithmetic(op) for op in every):
         return False
     if not all(isinstance(v.type, Scalar) for op in loops for v in op.results) or not _keep_apart(ops):
         return False
-    outside = set(body.params[:indices])
+    outside = set(indices)
     return any(_along(op, loop.regions[0].params[0]) for loop in loops for op in loop.regions[0].ops) and not any(
         op.name == "load" and op.operands[-1] in outside for loop in loops for op in loop.regions[0].ops)
 

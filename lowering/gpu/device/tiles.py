@@ -8,6 +8,7 @@ elements of one thread lie 16 apart, so that a warp reads shared memory without 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ....ir.graph import Op
 from ....ir.types import Scalar
@@ -102,9 +103,12 @@ class _Tiles(KernelWriter):
             inside = [self.code.op(f"icmp slt i64 {x}, {n}", "c") for x, n in ((at, edge), (along, self.k))]
             row, col = (at, along) if which == 0 else (along, at)
             index = self.add(self.mul(group, batch), self.add(self.mul(row, down), self.mul(col, right)))
-            x = self.where(self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c"), self.t, types.literal(0, self.t),
-                           lambda index=index: self.load(self.t, self.offset(source.ptr, index, self.of)))
+            both = self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c")
+            x = self.where(both, self.t, types.literal(0, self.t), partial(self._element, source, index))
             self.store(self.t, x, self._shared(which, deep, place), 3)
+
+    def _element(self, source: Memory, index: str) -> str:
+        return self.load(self.t, self.offset(source.ptr, index, self.of))
 
     def _shared(self, which: int, deep: str, place: str) -> str:
         index = self.add(self.mul(deep, str(PADDED)), place)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
 from ....errors import Loc
 from ....ir.graph import Function, Module, Op, Value
-from ....ir.types import Scalar
+from ....ir.types import F32, F64, Scalar
 from ....loop_level.types import Buffer, buffer_type
 from ....loop_level.verify import origins_of
 from ..device import kernels, memory, product_kernels
@@ -21,12 +21,15 @@ from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
 from ..device.scans import TILE, scan_kernels
 from ..device.tiles import tile_kernel
+from ..device.turned import TILE as SIDE
+from ..device.turned import Turned, turned, turned_kernel
 from ..device.values import parts_of
 from ..image import WARP, Kernel
-from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
-from .nests import Nest, additions, nest, scan
+from .launches import Launch, MapLaunch, SerialLaunch
+from .nests import Nest, across, additions, loops_of, nest, scan
 from .partition import callees, reached
 from .plan import Plan
+from .product_launch import ProductLaunch
 from .scan_launch import ScanLaunch
 
 FROM_ZERO = 0, 1
@@ -34,10 +37,14 @@ FROM_ZERO = 0, 1
 
 
 class LaunchBuilder:
-    """``launches`` of the host program, by number; ``kernels`` of the image; ``slots``: the results of one at most."""
+    """``launches`` of the host program, by number; ``kernels`` of the image; ``slots``: the results of one at most.
 
-    def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False) -> None:
-        self.shared, self.plan, self.deterministic = shared, plan, deterministic
+    ``library()``: the name of the library that the driver has for products of matrices, or "".
+    """
+
+    def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False,
+                 library: Callable[[], str] = lambda: "") -> None:
+        self.shared, self.plan, self.deterministic, self.library = shared, plan, deterministic, library
         self.launches: list[Launch] = []
         self.slots = 0
         self.kernels: list[Kernel] = []
@@ -79,8 +86,10 @@ class LaunchBuilder:
         """The launch of an independent nest of loops, of a search, or of additions to an array."""
         if not op.attrs.get("independent") and (b := added_by(op)) is not None:
             return self._additions(additions(self.module, in_order(op), b, func))
+        if (loads := turned(loops_of(op))) is not None:
+            return self._across(loops_of(op), loads, func)
         found = nest(self.module, op, func)
-        rows = not found.kinds and is_row(found.body, len(found.loops))
+        rows = not found.kinds and is_row(found.body.entry.ops, found.body.params[:len(found.loops)])
         if rows:
             RowFunction(self.shared, found.body).write()
         else:
@@ -93,6 +102,17 @@ class LaunchBuilder:
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
         return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
+
+    def _across(self, loops: Sequence[Op], loads: Turned, func: Function) -> tuple[int, Nest]:
+        """The launch of a nest that loads across lines."""
+        found, fetch = across(self.module, loops, loads, func)
+        known = [(loop.operands[0].const, loop.operands[2].const) for loop in loops]
+        for function in (found.body, fetch):
+            self._write(function.name)
+        made = turned_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, fetch, known, loads)
+        self.plan.kernel(made.kernel, f"{SIDE} × {SIDE} iterations a block",
+                         f"{len(loops)} loops, with a tile in shared memory that is loaded across")
+        return self._add(MapLaunch(made, tuple(known), {}), made.kernel), found
 
     def _additions(self, found: Nest) -> tuple[int, Nest]:
         """The launch of a nest that adds to the elements of an array."""
@@ -209,10 +229,16 @@ class LaunchBuilder:
         kernel = product_kernels.product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
         out = buffer_type(op.operands[0])
         tiles = tile_kernel(self.shared, f"{kernel.name}_tiles", op) if out.dtype.is_float and out.rank > 1 else None
+        library = self.library() if out.dtype in (F32, F64) else ""
+        if library:
+            self.plan.host(op.loc, f"a product by {library}, if the matrices are not small")
         self.plan.kernel(kernel, "an element a thread", "a product of small matrices" if tiles else "a product")
         if tiles is not None:
-            self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", "the same for large ones")
-        return self._add(ProductLaunch(kernel, tiles), kernel, tiles)
+            what = "the same if the library does not take them" if library else "the same for large ones"
+            self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", what)
+        turned = bool(op.attrs.get("ta")), bool(op.attrs.get("tb"))
+        launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library))
+        return self._add(launch, kernel, tiles)
 
 
 def _types(ts: Sequence[Any]) -> list[Any]:

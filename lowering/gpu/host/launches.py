@@ -9,7 +9,6 @@ from typing import Any
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
 from ..device.kernels import FEW, Known, MapKernel
-from ..device.tiles import TILE
 from ..device.values import parts_of
 from ..image import Kernel
 from .runtime import STRIP, WORD, DeviceArray, Owner, Runtime, arena_size, arguments, decoded, depth
@@ -18,8 +17,6 @@ MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
 MOST_GRID = (1 << 31) - 1
 """Blocks that a grid can have."""
-LEAST_TILED = 16
-"""Rows and columns from which a product is computed in tiles: a smaller one would leave most of a tile empty."""
 MOST_STRIP = 64 << 20
 """Bytes for the arrays, or for the frames, of a thread at most."""
 MOST_PARTIALS = 1024
@@ -65,7 +62,7 @@ class MapLaunch:
         scalars = [r.type for r in results if isinstance(r.type, Scalar)]
         reduced = [k for k, r in enumerate(results) if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
         most = MOST_PARTIALS if reduced else MOST_GRID if self.kernels.once else MOST_BLOCKS
-        grid = blocks_for(count * self.kernels.threads, kernel.block, most)
+        grid = self.kernels.blocks([n for _, n, _ in ranges], most)
         if self.kernels.needs.arena or self.sums:
             grid, strip, words = self._shares(rt, grid, kernel.block, carried)
             if self.kernels.needs.arena:
@@ -153,26 +150,6 @@ class SerialLaunch:
         owners = (a.owner for a in given if isinstance(a, DeviceArray) and a.owner is not None)
         owner = next((o for o in owners if o.address <= address < o.address + max(o.size, 1)), arena)
         return DeviceArray(owner, address, tuple(map(int, sizes)), tuple(map(int, strides)) or None, t.dtype.np)
-
-
-@dataclass(frozen=True)
-class ProductLaunch:
-    """``out = a @ b``: takes out, a, b.  ``tiles``: the kernel for large floating-point matrices."""
-
-    kernel: Kernel
-    tiles: Kernel | None
-
-    def __call__(self, rt: Runtime, out: DeviceArray, a: DeviceArray, b: DeviceArray) -> None:
-        count = out.count()
-        if not count:
-            return
-        given = [rt.status, *arguments([out, a, b])]
-        if self.tiles is None or min(out.shape[-2:]) < LEAST_TILED:
-            rt.driver.launch(rt.loaded, self.kernel, blocks_for(count, self.kernel.block, MOST_BLOCKS), given)
-            return
-        rows, cols = (-(-n // TILE) for n in out.shape[-2:])
-        groups = out.shape[0] if len(out.shape) == 3 else 1
-        rt.driver.launch(rt.loaded, self.tiles, min(groups * rows * cols, MOST_BLOCKS), given)
 
 
 Launch = Callable[..., Any]

@@ -19,6 +19,7 @@ from ....ir.types import Scalar
 from ....loop_level.types import as_types, buffer_type, type_of
 from ..device.patterns import Scan
 from ..device.scans import Body
+from ..device.turned import Turned
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,18 @@ def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> 
     body = function(module, f"{func.name}.nest", [*ivs, b, *captured], region.ops, [b])
     body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured))
+
+
+def across(module: Module, loops: Sequence[Op], found: Turned, func: Function) -> tuple[Nest, Function]:
+    """A nest whose body takes elements that are loaded across lines, and the function that loads these."""
+    region = loops[-1].regions[0]
+    ivs, elements = [x.regions[0].params[0] for x in loops], [op.result for op in found.loads]
+    captured = _read_from_outside(region.all_ops(), set(ivs))
+    fetch = function(module, f"{func.name}.fetch", [*ivs, *captured], found.loads, elements)
+    body = function(module, f"{func.name}.nest", [*ivs, *elements, *captured],
+                    [op for op in region.ops if op not in found.loads], [])
+    body.loc = fetch.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (), (), tuple(captured)), fetch
 
 
 @dataclass(frozen=True)
