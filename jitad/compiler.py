@@ -18,7 +18,7 @@ from . import pipeline
 from .calling.compiled import BODY, Compiled, Portable, Program, Prototype, Shape
 from .calling.signature import Signature
 from .errors import UnsupportedError
-from .frontend.captured.leaves import Opened
+from .frontend.captured.leaves import Leaf, Opened
 from .frontend.captured.options import Options
 from .frontend.captured.places import Place
 from .frontend.columns.gc_pause import no_collection
@@ -37,6 +37,7 @@ from .lowering.planning import run_length
 from .lowering.python import entry_point
 from .lowering.python.entry import Entry
 from .lowering.python.exceptions import Failures
+from .passes.shapes.size_versions import suggest
 from .separate import extract, units
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
@@ -79,6 +80,7 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
     with no_collection():
         program = traced(fun, signature, options, leaves, widened)
         _refuse_arrays_elsewhere(program)
+        _suggest_sizes(program, signature, leaves)
         clock("trace")
         observe = dumper()
         parts = _taken_out(program, options, written)
@@ -115,6 +117,12 @@ def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:
         if isinstance(leaf.type, Array) and not isinstance(value, np.ndarray):
             raise UnsupportedError(f"{place} is an array on a device, which code for the CPU cannot read",
                                    program.module.functions[program.root].loc, "pass x.numpy(), or jit(target='cuda')")
+
+
+def _suggest_sizes(program: trace_program.Traced, signature: Signature, leaves: Sequence[Any]) -> None:
+    """Note the small sizes of the arguments, as likely ones, on the root."""
+    given = [x for x, leaf in zip(leaves, signature.leaves) if isinstance(leaf, Leaf)]
+    suggest(program.module.functions[program.root], [*given, *program.consts])
 
 
 def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:

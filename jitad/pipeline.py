@@ -18,6 +18,7 @@ from .ir.graph import Module
 from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
+from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.cleanup.base_case_inlining import base_case_inlining
@@ -31,6 +32,7 @@ from .passes.loops.check_elimination import check_elimination
 from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
+from .passes.loops.loop_pre import loop_pre
 from .passes.loops.loop_versioning import loop_versioning
 from .passes.loops.neighbour_updates import neighbour_updates
 from .passes.loops.peel import peel
@@ -44,6 +46,7 @@ from .passes.shapes.array_sroa import array_sroa
 from .passes.shapes.shape_inference import shape_inference
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
+from .passes.shapes.size_versions import size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.fission import fission
@@ -81,6 +84,11 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         licm(module)
 
 
+def _size_versions(module: Module, roots: Sequence[str]) -> None:
+    if size_versions(module):
+        simplify(module)
+
+
 def _array_sroa(derived: bool) -> Pass:
     """``array_sroa``, and the cleanup that its output needs, which runs only if the pass changed something."""
     def run_pass(module: Module, roots: Sequence[str]) -> None:
@@ -106,6 +114,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "size_versions", _size_versions),
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
@@ -148,12 +157,14 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
+    ("optimized", "loop_pre", _plain(loop_pre)),
     ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
+    ("optimized", "dot_products", _plain(dot_products)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "copy_insertion", copy_insertion),
@@ -165,7 +176,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
                         "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products"})
+                        "outer_products", "dot_products"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -190,15 +201,16 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
+    "size_versions": size_versions,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "if_conversion": if_conversion, "index_scan": index_scan,
+    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
-    "fission": fission, "outer_products": outer_products,
+    "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "copy_insertion": copy_insertion,
 }
 

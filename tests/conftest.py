@@ -5,7 +5,7 @@ hypothesis has no time limit.
 ``--long sample`` runs every eighth case of tests that are marked ``long`` and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``).  Without either all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
-``JITAD_OPT`` is set, as ``.ci/run`` does.
+``JITAD_OPT`` is set; with ``--some-as-users`` every fourth of them at the level that users have (``.ci/run``).
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.ge
 settings.load_profile("jitad")
 
 SAMPLED = 8                      # of this many cases of a long test, ``make test`` runs one
+AS_USERS = 4                     # of this many tests at any level, ``.ci/run`` has one at the level of users
+_as_users = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="of each test its first case, and none marked slow")
+    parser.addoption("--some-as-users", action="store_true", help="some of the tests marked any_level at users' level")
     parser.addoption("--long", choices=("sample", "rest"), help="a sample of the cases marked long, or the rest")
 
 
@@ -48,6 +51,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = set(map(id, kept))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
     items[:] = kept
+    if config.getoption("--some-as-users"):
+        for item in [item for item in kept if item.get_closest_marker("any_level")][::AS_USERS]:
+            item.stash[_as_users] = True
 
 
 def _numbered(items: list[pytest.Item], marker: str, marked: bool) -> Iterator[tuple[pytest.Item, int]]:
@@ -62,7 +68,8 @@ def _numbered(items: list[pytest.Item], marker: str, marked: bool) -> Iterator[t
 
 @pytest.fixture(autouse=True)
 def _level(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("any_level") and "JITAD_OPT" not in os.environ:
+    at_any = request.node.get_closest_marker("any_level") and not request.node.stash.get(_as_users, False)
+    if at_any and "JITAD_OPT" not in os.environ:
         request.getfixturevalue("monkeypatch").setenv("JITAD_OPT", "0")
 
 

@@ -227,8 +227,8 @@ class Compiled:
         alone = not self.program.captured and not self.program.guards
         return alone and plain and all(a.is_leaf for a in args.children)
 
-    def add_shape(self, shape: Shape, names: Sequence[str]) -> Entry:
-        """Compiles a further entry point, for calls of this shape."""
+    def add_shape(self, shape: Shape, names: Sequence[str]) -> Entry | None:
+        """Compiles a further entry point, for calls of this shape, if there can be one."""
         entry = self.entries[shape] = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
         self._compile_alone(entry)
         return entry

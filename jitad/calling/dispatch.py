@@ -282,7 +282,9 @@ class Dispatcher:
 
     def _add(self, compiled: Compiled, shape: Shape, leaves: list[Any]) -> None:
         with lock:
-            self.entries.add(compiled.add_shape(shape, self.parameters.names), leaves)
+            entry = compiled.add_shape(shape, self.parameters.names)
+            if entry is not None:
+                self.entries.add(entry, leaves)
 
     # --- inspection -------------------------------------------------------------------------------
 

@@ -8,23 +8,25 @@ Files, in reading order::
     launching   arguments of kernels as the driver reads them
     cuda        the driver of NVIDIA's GPUs
     cublas      NVIDIA's library for products of matrices
-    capture     CUDA graphs
     simulated   the driver of the simulator (``lowering/simulator``)
     recording   a driver for tests, which records and checks calls
     drivers     the driver of each target
+    capture     CUDA graphs
     dlpack      arrays exchanged with other libraries
     strided     copies between arrays of any strides
     arrays      arrays in device memory
+    entry       machine code that recognises calls
     compiled    a function compiled for a device, for one signature
     dispatch    the Python side of a function that runs on a device
     operations  arithmetic of device arrays
     assembling  the device's own instructions, by ptxas and nvdisasm
-    graphs      graphs of calls, as users make them
 """
 
 from __future__ import annotations
 
+from . import operations  # noqa: F401  (gives arrays their methods)
 from .arrays import DeviceArray, asarray, empty
-from .graphs import graph, synchronize
+from .capture import graph
+from .drivers import synchronize
 
 __all__ = ["DeviceArray", "asarray", "empty", "graph", "synchronize"]

@@ -1,6 +1,6 @@
 """Arrays in the memory of a device.
 
-An array is a view of memory that belongs to a ``Memory``, which is freed with the last array that uses it, or to
+An array is a view of memory that belongs to an ``Owner``, which is freed with the last array that uses it, or to
 another library.  Basic indexing makes views, as in NumPy; arithmetic, comparisons and reductions are compiled functions
 (``operations``), whose results are new arrays.  The elements are changed by ``assign`` only.
 """
@@ -17,23 +17,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..errors import ShapeError, TypeInferenceError
 from ..frontend.captured.array_classes import ARRAYS
-from ..lowering.gpu.driver import DeviceBuffer, Driver
+from ..lowering.gpu.driver import Driver
+from ..lowering.gpu.host.runtime import DeviceArray as Passed
+from ..lowering.gpu.host.runtime import Owner
 from . import dlpack, strided
 from .cuda import DEFAULT_STREAM, CudaDriver
 from .dlpack import Foreign
 from .drivers import driver_of, is_host
-
-
-class Memory:
-    """Device memory that is freed with this object."""
-
-    __slots__ = ("driver", "address")
-
-    def __init__(self, driver: Driver, address: int) -> None:
-        self.driver, self.address = driver, address
-
-    def __del__(self) -> None:
-        self.driver.free(self.address)
 
 
 class Adopted:
@@ -65,7 +55,7 @@ class DeviceArray:
     ``strides`` are in bytes.  ``owner`` keeps the memory.
     """
 
-    __slots__ = ("target", "driver", "address", "shape", "strides", "dtype", "owner", "_kind", "_dense",
+    __slots__ = ("target", "driver", "address", "shape", "dtype", "owner", "_strides", "_kind", "_dense", "_passed",
                  "__weakref__")
     __array_ufunc__ = None                       # arithmetic with an ndarray on the left comes here
     __hash__ = None                              # type: ignore[assignment]
@@ -73,12 +63,18 @@ class DeviceArray:
     def __init__(self, target: str, driver: Driver, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any,
                  strides: tuple[int, ...] | None = None) -> None:
         self.target, self.driver, self.address, self.shape, self.dtype = target, driver, address, shape, dtype
-        self.strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
-        self.owner = owner
+        self.owner, self._strides = owner, strides
         self._kind: tuple[Any, ...] | None = None
         self._dense: bool | None = True if strides is None else None
+        self._passed: Passed | None = None
 
     # --- properties -------------------------------------------------------------------------------
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        if self._strides is None:
+            self._strides = contiguous_strides(self.shape, self.dtype.itemsize)
+        return self._strides
 
     @property
     def ndim(self) -> int:
@@ -113,10 +109,23 @@ class DeviceArray:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """The part of a signature that describes the array: its dtype, rank, and axes of size 1."""
+        """The part of a signature that describes the array: its dtype, rank, and axes of size 1.
+
+        Of arrays of one kind it is the same object.
+        """
         if self._kind is None:
-            self._kind = self.dtype.str, *(n == 1 for n in self.shape)
+            self._kind = kind_of(self.target, self.dtype, tuple(n == 1 for n in self.shape))
         return self._kind
+
+    @property
+    def passed(self) -> Passed | None:
+        """The array as host programs take it.
+
+        None if it has to be copied for that, if its memory is another library's, or if it has no axes.
+        """
+        if self._passed is None and self.shape and type(self.owner) is Owner and self.is_contiguous:
+            self._passed = Passed(None, self.address, self.shape, None, self.dtype)
+        return self._passed
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -162,10 +171,6 @@ class DeviceArray:
 
     def _view(self, address: int, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
         return DeviceArray(self.target, self.driver, address, tuple(shape), self.dtype, self.owner, tuple(strides))
-
-    def buffer(self) -> DeviceBuffer:
-        """The array as host programs take it; its elements are in C order."""
-        return DeviceBuffer(self.address, self.shape, self.dtype)
 
     # --- indexing ---------------------------------------------------------------------------------
 
@@ -245,6 +250,13 @@ class DeviceArray:
 
 
 ARRAYS.add(DeviceArray)
+_kinds: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+
+def kind_of(target: str, dtype: np.dtype, ones: tuple[bool, ...]) -> tuple[Any, ...]:
+    """``DeviceArray.kind``; ``ones``: for each axis, True if its size is 1."""
+    kind = target, dtype.str, *ones
+    return _kinds.setdefault(kind, kind)
 
 
 def contiguous_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
@@ -280,8 +292,28 @@ def _extent(x: DeviceArray) -> tuple[int, int]:
 def empty(shape: Sequence[int], dtype: Any = np.float64, target: str = "cuda") -> DeviceArray:
     """An array whose elements are not set."""
     driver, kind = driver_of(target), np.dtype(dtype)
-    address = driver.allocate(math.prod(shape) * kind.itemsize)
-    return DeviceArray(target, driver, address, tuple(shape), kind, Memory(driver, address))
+    owner = Owner(driver, math.prod(shape) * kind.itemsize)
+    return result(target, driver, Passed(owner, owner.address, tuple(shape), None, kind))
+
+
+def result(target: str, driver: Driver, made: Passed) -> DeviceArray:
+    """The array of the user for one that a host program has made, with what entry points look for."""
+    shape, dtype = made.shape, made.dtype
+    x = DeviceArray(target, driver, made.address, shape, dtype, made.owner)
+    if made.strides is None and shape:
+        made.owner = None                                    # which is that of an argument
+        x._passed = made
+        if 1 not in shape:
+            x._kind = _plain_kinds.get((target, dtype, len(shape))) or _plain_kind(target, dtype, len(shape))
+    return x
+
+
+_plain_kinds: dict[tuple[str, np.dtype, int], tuple[Any, ...]] = {}
+
+
+def _plain_kind(target: str, dtype: np.dtype, rank: int) -> tuple[Any, ...]:
+    """The kind of arrays without axes of size 1."""
+    return _plain_kinds.setdefault((target, dtype, rank), kind_of(target, dtype, (False,) * rank))
 
 
 def asarray(x: Any, target: str = "cuda") -> DeviceArray:
@@ -295,11 +327,6 @@ def asarray(x: Any, target: str = "cuda") -> DeviceArray:
     made = empty(source.shape, source.dtype, target)
     made.driver.upload(made.address, source)
     return made
-
-
-def owned(target: str, driver: Driver, result: DeviceBuffer) -> DeviceArray:
-    """The array of a host program's result, which is freed with it."""
-    return DeviceArray(target, driver, result.address, result.shape, result.dtype, Memory(driver, result.address))
 
 
 # --- arrays of other libraries --------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import DeviceError
 from .cuda import CudaDriver
+from .drivers import driver_of
 
 Check = Callable[[], None]
 
@@ -26,28 +27,30 @@ class Recording:
     def __init__(self, driver: CudaDriver) -> None:
         self.driver = driver
         self.stream = driver._call("cuStreamCreate", 0)
-        self._allocated: set[int] = set()
-        self._freed: set[int] = set()
+        self._freed: list[int] = []
+        self.kept_alive: list[Any] = []                      # what the kernels read and write in each replay
         self.arrays: list[np.ndarray] = []
         self.checks: list[Check] = []
 
     def allocate(self, size: int) -> int:
-        address = self.driver._allocate(size, self.stream)
+        address = self.driver._allocate(size, size, self.stream)
         self.driver._call("cuStreamSynchronize", self.stream)
-        self._allocated.add(address)
         return address
 
-    def frees(self, address: int) -> bool:
-        """True for memory that was allocated by the recorded work: the graph takes it over."""
-        if address in self._allocated:
-            self._freed.add(address)
-        return address in self._allocated
+    def frees(self, address: int) -> None:
+        """Takes over memory that is freed while work is recorded, which may use it."""
+        self._freed.append(address)
+
+    def keep(self, objects: Any) -> None:
+        """Keeps arrays that the recorded work uses."""
+        self.kept_alive.append(objects)
 
     def kept(self, source: np.ndarray) -> np.ndarray:
         self.arrays.append(source.copy())
         return self.arrays[-1]
 
     def close(self) -> None:
+        self.kept_alive.clear()
         while self._freed:
             self.driver.free(self._freed.pop())
 
@@ -107,3 +110,19 @@ def record(driver: CudaDriver, run: Callable[[], Any]) -> Graph:
             made.close()
         raise
     return Graph(driver, driver._call("cuStreamEndCapture", driver.stream, doing="recording a graph"), result, made)
+
+
+def graph(fun: Callable[..., Any], *args: Any) -> Graph:
+    """A CUDA graph of ``fun(*args)``, any Python function that calls functions of ``jit(target="cuda")``.
+
+    ``fun`` is called twice: once to compile what it calls, and once to record its kernels.  Each call of the graph
+    queues them again, on the same memory: device arrays among the arguments and in ``graph.result`` are read and
+    written anew, while NumPy arrays and numbers keep the values that they had.  ``graph.check()`` waits, and raises the
+    exception of a kernel.  A function whose course depends on results of the device cannot be recorded.  No other
+    thread may use the device meanwhile.
+    """
+    driver = driver_of("cuda")
+    if not isinstance(driver, CudaDriver):
+        raise DeviceError("graphs are recorded by NVIDIA's driver, not by a driver for tests")
+    fun(*args)
+    return record(driver, lambda: fun(*args))

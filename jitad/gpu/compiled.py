@@ -9,18 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from ..calling.compiled import Compiled, fitting
+from ..calling.compiled import Compiled, Shape, fitting
 from ..calling.signature import Spec, Static, array_leaf, classify
-from ..errors import TypeInferenceError
+from ..errors import TypeInferenceError, shown
 from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.places import MISSING
 from ..frontend.columns.list_columns import Columns
 from ..frontend.columns.pack import Packed
 from ..ir.types import INSTEAD, Array, from_numpy
-from ..lowering.gpu.driver import DeviceBuffer, Driver
+from ..lowering.gpu.driver import Driver
+from ..lowering.gpu.host.runtime import DeviceArray as Passed
+from ..lowering.gpu.host.runtime import Owner, is_recording
 from ..lowering.gpu.program import DeviceProgram
+from ..lowering.python.entry import Entry
 from ..pytree import Structure
-from .arrays import DeviceArray, Memory, as_device, is_foreign, owned
+from .arrays import DeviceArray, as_device, is_foreign, result
+from .drivers import driver_of
+from .entry import entry_point, readable
 
 
 def kind_for(target: str) -> Any:
@@ -39,46 +44,52 @@ def kind_for(target: str) -> Any:
     return kind
 
 
-class Passed:
+class Arguments:
     """The arguments of one call in device memory; those of the host are copied, and freed by ``free``."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.addresses: list[int] = []
-        self.known: dict[int, DeviceBuffer] = {}           # arrays of the host, by id
-        self.owners: list[Any] = []
+        self.copies: list[Owner] = []
+        self.known: dict[int, Passed] = {}                 # arrays of the host, by id
+        self.foreign: list[Any] = []
 
     def leaf(self, x: Any) -> Any:
         """The argument as a host program takes it."""
-        if isinstance(x, DeviceArray):
-            whole = x.contiguous()
-            self.owners.append(whole.owner)
-            return whole.buffer()
+        if type(x) is DeviceArray:
+            return x.passed or self._other(x)
         if not isinstance(x, np.ndarray):
             if isinstance(x, Spec):
                 raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
             return x
         found = self.known.get(id(x))
         if found is None:
-            address = self.driver.allocate(x.nbytes)
-            self.addresses.append(address)
-            self.driver.upload(address, x)
-            found = self.known[id(x)] = DeviceBuffer(address, x.shape, x.dtype)
+            copy = Owner(self.driver, x.nbytes)
+            self.copies.append(copy)
+            self.driver.upload(copy.address, x)
+            found = self.known[id(x)] = Passed(None, copy.address, x.shape, None, x.dtype)
         return found
+
+    def _other(self, x: DeviceArray) -> Passed:
+        """An array of another library, or one that is not contiguous."""
+        whole = x.contiguous()
+        if type(whole.owner) is not Owner:
+            self.foreign.append(whole.owner)
+        elif whole is not x:
+            self.copies.append(whole.owner)
+        return Passed(None, whole.address, whole.shape, None, whole.dtype)
 
     def free(self) -> None:
         """Frees the copies, and keeps memory of others until the device has read it."""
-        for address in self.addresses:
-            self.driver.free(address)
-        foreign = [owner for owner in self.owners if not isinstance(owner, Memory)]
+        for copy in self.copies:
+            copy.release()
         keep = getattr(self.driver, "keep_until_done", None)
-        if foreign and keep is not None:
-            keep(foreign)
+        if self.foreign and keep is not None:
+            keep(self.foreign)
 
 
 @dataclass(eq=False)
 class DeviceCompiled(Compiled):
-    """A host program and its kernels in place of machine code: it has no entry points, Python makes each call."""
+    """A host program and its kernels in place of machine code: Python makes each call."""
 
     target: str = "cuda"
     code: DeviceProgram = field(default=None)              # type: ignore[assignment]
@@ -98,8 +109,27 @@ class DeviceCompiled(Compiled):
         return super().captured(leaves) if self.program.guards or self.program.captured else []
 
     def enterable(self) -> bool:
-        """False: machine code of the host cannot take a call."""
-        return False
+        """True if machine code can recognise calls (``entry``)."""
+        return not self.packs and readable(self.signature.leaves, self.program.captured_leaves)
+
+    def add_shape(self, shape: Shape, names: Sequence[str]) -> Entry | None:
+        """An entry point for calls of this shape, if there can be one."""
+        entry = None if shape.keywords else entry_point(self, self.target, self._enter)
+        if entry is not None:
+            self.entries[shape] = entry
+        return entry
+
+    def _enter(self, *given: Any) -> Any:
+        """The result of a call that machine code has recognised, with the captured values behind the arguments."""
+        driver = driver_of(self.target)
+        if is_recording(driver):
+            driver.capture.keep(given)                     # type: ignore[attr-defined]
+        try:
+            results = self.code.run_received(driver, [x._passed if type(x) is DeviceArray else x for x in given])
+        except Exception as error:
+            error.__traceback__ = shown(error)
+            raise
+        return self._result(driver, results)
 
     @property
     def call(self) -> Any:
@@ -107,16 +137,26 @@ class DeviceCompiled(Compiled):
         return self._run
 
     def _run(self, driver: Driver, given: Sequence[Any]) -> Any:
-        passed = Passed(driver)
+        if is_recording(driver):
+            driver.capture.keep(given)                     # type: ignore[attr-defined]
+        arguments = Arguments(driver)
         try:
-            results = self.code.run(driver, [passed.leaf(x) for x in given])
+            results = self.code.run(driver, [arguments.leaf(x) for x in given])
         finally:
-            passed.free()
-        return self.build(self._leaves(driver, results))
+            arguments.free()
+        return self._result(driver, results)
 
-    def _leaves(self, driver: Driver, results: Sequence[Any]) -> tuple[Any, ...]:
+    def _result(self, driver: Driver, results: Sequence[Any]) -> Any:
+        made = [result(self.target, driver, x) if type(x) is Passed else x for x in results]
+        return made[0] if self._is_one else self.build(self._leaves(made))
+
+    @cached_property
+    def _is_one(self) -> bool:
+        """True if the result is a single number or array."""
+        return self.result.is_leaf and not self.fixed
+
+    def _leaves(self, made: Sequence[Any]) -> tuple[Any, ...]:
         """The leaves of the result: new device arrays, numbers, and what is known at compile time."""
-        made = [owned(self.target, driver, x) if isinstance(x, DeviceBuffer) else x for x in results]
         left = iter(made)
         leaves = [self.fixed[i] if i in self.fixed else next(left) for i in range(self.result.count)]
         return tuple(x.numpy() if host and isinstance(x, DeviceArray) else x

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ import numpy as np
 
 from ..errors import DeviceError, Loc
 from ..lowering.gpu.driver import Product
+from ..lowering.gpu.host.runtime import release_idle
 from ..lowering.gpu.image import Image, Kernel
 from ..lowering.gpu.ptx import to_ptx
 from . import bindings, cublas
@@ -36,10 +38,18 @@ DEFAULT_STREAM = 1
 """The handle of the legacy default stream in DLPack and in ``__cuda_array_interface__``."""
 
 
-class Loaded:
-    """A module on the device; ``kernels`` by name: the function, and the memory for its arguments."""
+SMALL = 1 << 20
+"""The largest memory, in bytes, that is kept for later allocations when it is freed; sizes are powers of two then."""
+LEAST = 9
+"""The logarithm of the smallest size."""
+KEPT = 8 << 20
+"""Bytes of freed memory of one size that are kept.  The device's pool would take and give it in 2 µs."""
 
-    def __init__(self, module: Any, kernels: dict[str, tuple[Any, Arguments]], unused: list[Any]) -> None:
+
+class Loaded:
+    """A module on the device; ``kernels`` by name: the function, and memory for its arguments that is not in use."""
+
+    def __init__(self, module: Any, kernels: dict[str, tuple[Any, list[Arguments]]], unused: list[Any]) -> None:
         self.module, self.kernels, self._unused = module, kernels, unused
 
     def __del__(self) -> None:
@@ -71,7 +81,10 @@ class CudaDriver:
         self._unused: list[Any] = []
         self._pending: list[tuple[Any, Any]] = []              # (event, what is released when it has happened)
         self._staged = 0
-        self._busy = False                                     # shared memory of the host is in use
+        self._busy = False                                     # the staging memory is in use
+        self._freed: list[list[int]] = [[] for _ in range(SMALL.bit_length())]         # by the logarithm of the size
+        self._sizes: dict[int, int] = {}                       # that of each small allocation
+        self._launch = self.cuda.cuLaunchKernel
         self.capture: Any = None                               # the ``capture.Recording`` in progress
         _all.add(self)
 
@@ -86,7 +99,7 @@ class CudaDriver:
 
     def _enter(self) -> None:
         """Makes the context current in this thread, once."""
-        if not hasattr(self._local, "entered"):
+        if not getattr(self._local, "entered", False):
             if self._forked:
                 raise DeviceError("a process cannot use a device that its parent process has used before the fork",
                                   hint="start processes with multiprocessing's 'spawn' or 'forkserver'")
@@ -114,27 +127,58 @@ class CudaDriver:
         self._call("cuMemPoolSetAttribute", pool, threshold, self.cuda.cuuint64_t(2**64 - 1))
 
     def allocate(self, size: int) -> int:
+        """Memory, which is in use by kernels that were launched before it was freed: those launched later wait."""
         self._enter()
         if self.capture is not None:
             return int(self.capture.allocate(size))
+        if size > SMALL:
+            return self._new(size, size)
+        power = max((size - 1).bit_length(), LEAST)
         try:
-            return self._allocate(size)
+            address = self._freed[power].pop()
+        except IndexError:
+            address = self._new(1 << power, size)
+        self._sizes[address] = power
+        return address
+
+    def _new(self, size: int, asked: int) -> int:
+        """New memory; ``asked`` is what an error tells."""
+        try:
+            return self._allocate(size, asked)
         except MemoryError:
             gc.collect()                                   # arrays in reference cycles
+            self.release_freed()
             self.synchronize()                             # memory that is freed when queued work ends
             if self.has_pool:
                 self._call("cuMemPoolTrimTo", self._call("cuDeviceGetDefaultMemPool", self.device), 0)
-        return self._allocate(size)
+        return self._allocate(size, asked)
 
-    def _allocate(self, size: int, stream: Any = None) -> int:
+    def release_freed(self) -> None:
+        """Gives the memory back that is kept for later allocations and later runs."""
+        release_idle(self)
+        for freed in self._freed:
+            while freed:
+                self._free(freed.pop())
+
+    def _allocate(self, size: int, asked: int, stream: Any = None) -> int:
         name, args = ("cuMemAllocAsync", (self.stream if stream is None else stream,)) if self.has_pool else (
             "cuMemAlloc", ())
-        return int(self._call(name, max(size, 1), *args, doing=f"{size} bytes of device memory"))
+        return int(self._call(name, max(size, 1), *args, doing=f"{asked} bytes of device memory"))
 
     def free(self, address: int) -> None:
-        self._enter()
-        if self.capture is not None and self.capture.frees(address):
+        if self.capture is not None:
+            self.capture.frees(address)
             return
+        power = self._sizes.pop(address, 0)
+        if power and len(self._freed[power]) << power < KEPT:
+            self._freed[power].append(address)
+        else:
+            self._free(address)
+
+    def _free(self, address: int) -> None:
+        if self._forked or sys.is_finalizing():            # it is the parent's, or ends with the process
+            return
+        self._enter()
         if self.has_pool:
             self._call("cuMemFreeAsync", address, self.stream)
         else:
@@ -206,8 +250,10 @@ class CudaDriver:
     def _load(self, image: Image) -> Loaded:
         self._need_stack(max((k.stack for k in image.kernels), default=0))
         module = self._link(self._compile(image, self.arch).encode())
-        kernels = {k.name: (self._call("cuModuleGetFunction", module, k.name.encode(), doing=f"the kernel {k.name}"),
-                            Arguments(k.params)) for k in image.kernels}
+        kernels: dict[str, tuple[Any, list[Arguments]]] = {}
+        for k in image.kernels:
+            found = self._call("cuModuleGetFunction", module, k.name.encode(), doing=f"the kernel {k.name}")
+            kernels[k.name] = found, []
         return Loaded(module, kernels, self._unused)
 
     def _need_stack(self, size: int) -> None:
@@ -234,17 +280,14 @@ class CudaDriver:
         if grid == 0:
             return
         self._enter()
-        function, arguments = loaded.kernels[kernel.name]
-        with self._lock:                                   # other threads share the memory for arguments
-            if self._busy:                                 # this is a signal handler, in the middle of a launch
-                arguments = Arguments(kernel.params)
-            before, self._busy = self._busy, True
-            try:
-                arguments.fill(args)
-                status, = self.cuda.cuLaunchKernel(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream,
-                                                   arguments.pointer, 0)
-            finally:
-                self._busy = before
+        function, unused = loaded.kernels[kernel.name]
+        try:
+            arguments = unused.pop()                       # other threads, and signal handlers, take others
+        except IndexError:
+            arguments = Arguments(kernel.params)
+        arguments.fill(args)
+        status, = self._launch(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream, arguments.pointer, 0)
+        unused.append(arguments)
         if status:
             raise bindings.error(self.cuda, status, f"launch of {kernel.name}", kernel.loc)
         if self.debug and self.capture is None:
@@ -330,6 +373,7 @@ _all: weakref.WeakSet[CudaDriver] = weakref.WeakSet()
 def _after_fork() -> None:
     for driver in _all:
         driver._forked, driver._local = True, threading.local()
+        driver._freed = [[] for _ in driver._freed]
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -75,6 +75,7 @@ class DeviceDispatcher(Dispatcher):
         self.last = sig
         if key is not None:
             self._plain[key] = sig
+            self._seen(compiled, leaves, args, kwargs)
         given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
         found = compiled.call(driver, [*given, *captured])
         return returned(found, (args, kwargs)) if compiled.packs else found

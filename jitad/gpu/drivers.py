@@ -26,6 +26,11 @@ def driver_of(target: str) -> Driver:
     return found
 
 
+def synchronize(target: str = "cuda") -> None:
+    """Waits until the device has done all work of this process."""
+    driver_of(target).synchronize()
+
+
 def in_use(target: str) -> Driver | None:
     """The driver of a target if it has been used."""
     return _drivers.get(target)

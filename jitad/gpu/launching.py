@@ -1,7 +1,8 @@
 """Arguments of kernels as the driver reads them: an array of pointers to values.
 
-Both are made once for each kernel.  A launch writes all values by one call of ``struct``, whose native alignment gives
-each value its place; the driver copies them before ``cuLaunchKernel`` returns.
+Both are made once for each kernel, and for each thread that launches it at the same time.  A launch writes all values
+by one call of ``struct``, whose native alignment gives each value its place; the driver copies them before
+``cuLaunchKernel`` returns.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _WORDS = {"i64": np.uint64, "i32": np.uint32, "i16": np.uint16, "i8": np.uint8}
 
 
 class Arguments:
-    """The memory for the arguments of one kernel; ``pointer`` is the address of the array of pointers."""
+    """Memory for the arguments of one kernel; ``pointer`` is the address of the array of pointers."""
 
     __slots__ = ("kinds", "write", "pointer", "_values", "_pointers", "_format")
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..lowering.gpu.driver import Driver
+from ..lowering.gpu.host.runtime import release_idle
 from ..lowering.gpu.image import Image, Kernel
 
 MOST_THREADS, MOST_BLOCKS, MOST_SHARED = 1024, 2**31 - 1, 48 << 10
@@ -139,6 +140,7 @@ class RecordingDriver:
 
     def finish(self) -> None:
         """Raises ``Misuse`` if memory has not been freed."""
+        release_idle(self)
         if self.live:
             raise Misuse(f"{len(self.live)} allocations of {self.bytes_live} bytes have not been freed")
 

@@ -5,6 +5,7 @@ Files, in reading order::
 
     platforms    the platforms for which libraries are built, as one table
     interface    the C interface of an export: its parameters, with their C and LLVM types
+    stack_bounds the bounds of a thread's stack, as each system tells them
     runtime      contexts for threads, in LLVM IR that calls the C library only
     failures     error codes and their messages
     trees        tests of the references in packed trees

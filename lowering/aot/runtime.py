@@ -22,6 +22,7 @@ from typing import Any
 from ..llvm import context
 from ..llvm.emit import Writer, global_name
 from ..memory import context_runtime
+from . import stack_bounds
 from .platforms import System
 
 # Words behind the fields of the context: the bytes of the region; 1 if the context is in use; the code of the last
@@ -42,11 +43,6 @@ _EXTERNAL = {
     "pthread_key_create": "i32 (ptr, ptr)", "pthread_key_delete": "i32 ({key})", "sysconf": "i64 (i32)",
     "mmap": "ptr (ptr, i64, i32, i32, i32, i64)", "munmap": "i32 (ptr, i64)", "madvise": "i32 (i64, i64, i32)",
     "pthread_self": "i64 ()"}
-_LINUX = {"pthread_getattr_np": "i32 (i64, ptr)", "pthread_attr_getstack": "i32 (ptr, ptr, ptr)",
-          "pthread_attr_destroy": "i32 (ptr)"}
-_STACK = {
-    "linux": _LINUX, "musl": _LINUX | {"getpid": "i32 ()", "gettid": "i32 ()", "getrlimit": "i32 (i32, ptr)"},
-    "macos": {"pthread_get_stackaddr_np": "i64 (i64)", "pthread_get_stacksize_np": "i64 (i64)"}}
 
 _PRESENT = """define hidden ptr @jitad.present() nounwind {{
 entry:
@@ -233,60 +229,6 @@ done:
 }}
 """
 
-_BIND_MACOS = """define void @jitad.bind(ptr %ctx, i64 %number) cold nounwind {{
-  %thread = call i64 @pthread_self()
-  %high = call i64 @pthread_get_stackaddr_np(i64 %thread)
-  %size = call i64 @pthread_get_stacksize_np(i64 %thread)
-  %used = call i64 @llvm.umin.i64(i64 %size, i64 {most_stack})
-  %low = sub i64 %high, %used
-  %limit = add i64 %low, {guard}
-  %at = getelementptr inbounds i8, ptr %ctx, i64 {stack_limit}
-  store i64 %limit, ptr %at, align 8
-  ret void
-}}
-"""
-
-# As ``context_runtime.bind_text``.  Of the main thread musl tells the part of the stack that is mapped so far, but it
-# may grow to the resource limit.
-_BIND_MUSL = """define void @jitad.bind(ptr %ctx, i64 %number) cold nounwind {{
-entry:
-  %attributes = alloca [64 x i8], align 8
-  %low.at = alloca i64, align 8
-  %size.at = alloca i64, align 8
-  %limits = alloca [2 x i64], align 8
-  %thread = call i64 @pthread_self()
-  %status = call i32 @pthread_getattr_np(i64 %thread, ptr %attributes)
-  %known = icmp eq i32 %status, 0
-  br i1 %known, label %told, label %guessed
-told:
-  %found = call i32 @pthread_attr_getstack(ptr %attributes, ptr %low.at, ptr %size.at)
-  %gone = call i32 @pthread_attr_destroy(ptr %attributes)
-  %lowest = load i64, ptr %low.at, align 8
-  %length = load i64, ptr %size.at, align 8
-  %end = add i64 %lowest, %length
-  %process = call i32 @getpid()
-  %me = call i32 @gettid()
-  %main = icmp eq i32 %process, %me
-  br i1 %main, label %limited, label %done
-limited:
-  %asked = call i32 @getrlimit(i32 3, ptr %limits)
-  %most = load i64, ptr %limits, align 8
-  %bound = call i64 @llvm.umin.i64(i64 %most, i64 {most_stack})
-  %grown = call i64 @llvm.umax.i64(i64 %bound, i64 %length)
-  %bottom = sub i64 %end, %grown
-  br label %done
-guessed:
-  %here = ptrtoint ptr %attributes to i64
-  br label %done
-done:
-  %from = phi i64 [ %lowest, %told ], [ %bottom, %limited ], [ %here, %guessed ]
-  %limit = add i64 %from, {guard}
-  %field = getelementptr inbounds i8, ptr %ctx, i64 {stack_limit}
-  store i64 %limit, ptr %field, align 8
-  ret void
-}}
-"""
-
 # Without threads: one region, and no signal handlers.  ``__stack_low`` is defined by the linker.
 _ONLY_PRESENT = """define hidden ptr @jitad.present() nounwind {{
   %ctx = load ptr, ptr @jitad.only, align 8
@@ -347,7 +289,7 @@ def define(writer: Writer, system: System) -> None:
         writer.global_("jitad.only", "internal global ptr null, align 8")
         _write(writer, (_ONLY_PRESENT, _ONLY_ACQUIRE, _ONLY_RELEASE), words)
         return
-    for name, kind in {**_EXTERNAL, **_STACK[system.name]}.items():
+    for name, kind in {**_EXTERNAL, **stack_bounds.EXTERNAL[system.name]}.items():
         result, _, params = kind.format(key=system.key).partition(" ")
         writer.declare(name, result, params[1:-1], "nounwind")
     writer.global_("jitad.key", "internal global i64 0, align 8")
@@ -356,9 +298,7 @@ def define(writer: Writer, system: System) -> None:
     words |= {"narrow": _narrow(system, "%wide", "%key"), "narrow_final": _narrow(system, "%final.wide", "%final.key"),
               "widen": "zext i32 %key to i64" if system.key == "i32" else "add i64 %key, 0", "advise": _advise(system)}
     _write(writer, (_PRESENT, _ACQUIRE, _FIRST, _MAP, _RELEASE, _FORGET, _UNLOAD), words)
-    binding = {"macos": _BIND_MACOS, "musl": _BIND_MUSL}
-    writer.function("jitad.bind", binding[system.name].format(**words) if system.name in binding else
-                    context_runtime.bind_text(global_name))
+    stack_bounds.define(writer, system, words)
     writer.function("jitad.trim", context_runtime.trim_text(global_name, PAGE, _given_back(system)))
 
 

@@ -17,18 +17,30 @@ from collections.abc import Mapping, Sequence
 from ..llvm.emit import Code, Writer
 from .interface import Links, Struct
 
-_ROUTINES = {
-    "jitad.references": ("ptr, i64, ptr, i64, i64", """define internal i1 @jitad.references(ptr %column, i64 %n,
-    ptr %rows, i64 %bits, i64 %least) nounwind {
+
+def _for_all(signature: str, body: str) -> str:
+    """A function that is true if ``body`` ends in ``%good`` for each i below n; it ends in ``%bad`` otherwise."""
+    return f"""define internal i1 {signature} nounwind {{
 entry:
-  %one = shl i64 1, %bits
-  %mask = sub i64 %one, 1
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
   %more = icmp slt i64 %i, %n
   br i1 %more, label %look, label %fine
 look:
+{body.strip(chr(10))}
+good:
+  %next = add i64 %i, 1
+  br label %head
+fine:
+  ret i1 true
+bad:
+  ret i1 false
+}}
+"""
+
+
+_REFERENCES = _for_all("@jitad.references(ptr %column, i64 %n, ptr %rows, i64 %bits, i64 %least)", """
   %at = getelementptr inbounds i64, ptr %column, i64 %i
   %r = load i64, ptr %at, align 8
   %none = icmp slt i64 %r, 0
@@ -37,30 +49,18 @@ absent:
   %may = icmp sge i64 %r, %least
   br i1 %may, label %good, label %bad
 present:
+  %one = shl i64 1, %bits
+  %mask = sub i64 %one, 1
   %class = and i64 %r, %mask
   %row = lshr i64 %r, %bits
   %rows.at = getelementptr inbounds i64, ptr %rows, i64 %class
   %count = load i64, ptr %rows.at, align 8
   %inside = icmp ult i64 %row, %count
   br i1 %inside, label %good, label %bad
-good:
-  %next = add i64 %i, 1
-  br label %head
-fine:
-  ret i1 true
-bad:
-  ret i1 false
-}
-"""),
-    "jitad.spans": ("ptr, ptr, i64, ptr, i64, ptr, i64, i64", """define internal i1 @jitad.spans(ptr %starts,
-    ptr %lengths, i64 %n, ptr %pool, i64 %size, ptr %rows, i64 %bits, i64 %least) nounwind {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %look, label %fine
-look:
+""")
+
+_SPANS = _for_all("""@jitad.spans(ptr %starts, ptr %lengths, i64 %n, ptr %pool, i64 %size, ptr %rows, i64 %bits,
+    i64 %least)""", """
   %start.at = getelementptr inbounds i64, ptr %starts, i64 %i
   %length.at = getelementptr inbounds i64, ptr %lengths, i64 %i
   %start = load i64, ptr %start.at, align 8
@@ -74,24 +74,9 @@ deeper:
   %first = getelementptr inbounds i64, ptr %pool, i64 %start
   %all = call i1 @jitad.references(ptr %first, i64 %length, ptr %rows, i64 %bits, i64 %least)
   br i1 %all, label %good, label %bad
-good:
-  %next = add i64 %i, 1
-  br label %head
-fine:
-  ret i1 true
-bad:
-  ret i1 false
-}
-"""),
-    "jitad.blocks": ("ptr, i64, i64, ptr, i64", """define internal i1 @jitad.blocks(ptr %starts, i64 %n, i64 %size,
-    ptr %columns, i64 %rank) nounwind {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %look, label %fine
-look:
+""")
+
+_BLOCKS = _for_all("@jitad.blocks(ptr %starts, i64 %n, i64 %size, ptr %columns, i64 %rank)", """
   %k = phi i64 [ 0, %head ], [ %k.next, %multiply ]
   %count = phi i64 [ 1, %head ], [ %product, %multiply ]
   %axes = icmp slt i64 %k, %rank
@@ -117,15 +102,12 @@ place:
   %ends = icmp ule i64 %count, %left
   %inside = and i1 %begins, %ends
   br i1 %inside, label %good, label %bad
-good:
-  %next = add i64 %i, 1
-  br label %head
-fine:
-  ret i1 true
-bad:
-  ret i1 false
-}
-""")}
+""")
+
+_ROUTINES = {
+    "jitad.references": ("ptr, i64, ptr, i64, i64", _REFERENCES),
+    "jitad.spans": ("ptr, ptr, i64, ptr, i64, ptr, i64, i64", _SPANS),
+    "jitad.blocks": ("ptr, i64, i64, ptr, i64", _BLOCKS)}
 
 _ANY = "-1"                 # the largest number: nothing is read for a node of a class without fields
 

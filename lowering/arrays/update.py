@@ -1,7 +1,8 @@
 """Updates in place.  The updated array is consumed, so its buffer becomes the result's.
 
-The stored values never read that buffer.  The verifier refuses a view of the array (``a[1:] = a[:-1]`` needs a copy),
-and an expression that reads it is not lazy beyond the op that consumes it (``fusion``).
+The stored values read that buffer only where they are stored.  The verifier refuses a view of the array
+(``a[1:] = a[:-1]`` needs a copy), and an expression that reads other elements than those that it replaces is not lazy
+(``planning/own_places``).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from .image import Image
 class DeviceProgram:
     """A program: ``image`` with its kernels, ``source`` of the host program.
 
-    ``slots``: the results of one kernel at most.  ``may_fail``: a kernel may raise an exception.
+    ``may_fail``: a kernel may raise an exception.
     """
 
     image: Image
@@ -35,25 +35,31 @@ class DeviceProgram:
     types: tuple[Any, ...]
     main: Callable[..., list[Any]]
     failures: Failures
-    slots: int
     may_fail: bool
     shown: str
-    _loaded: dict[int, tuple[Driver, Any]] = field(default_factory=dict)
+    _loaded: dict[int, tuple[Driver, Any, list[runtime.Runtime]]] = field(default_factory=dict)
 
     def run(self, driver: Driver, leaves: Sequence[Any]) -> list[Any]:
-        """The results for these arguments: Python scalars and ``DeviceBuffer``, whose memory the caller then has."""
+        """The results for these arguments: Python scalars, and arrays each of which owns its memory."""
+        return self.run_received(driver, list(map(runtime.received, leaves, self.types)))
+
+    def run_received(self, driver: Driver, given: Sequence[Any]) -> list[Any]:
+        """As ``run``, for arguments as host programs take them (``runtime.received``)."""
         known = self._loaded.get(id(driver))
         if known is None:
-            known = self._loaded[id(driver)] = driver, driver.load(self.image)
-        rt = runtime.Runtime(driver, known[1], self.slots, self.may_fail, self.failures)
-        given = [runtime.received(x, t) for x, t in zip(leaves, self.types, strict=True)]
+            known = self._loaded[id(driver)] = driver, driver.load(self.image), runtime.idle(driver)
+        left, recording = known[2], runtime.is_recording(driver)
+        rt = left.pop() if left and not recording else runtime.Runtime(driver)
+        rt.begin(known[1], self.may_fail, self.failures)
         try:
-            results = self.main(rt, *given)
-            rt.finish()
-            return runtime.returned(rt, results)
-        except BaseException:
+            results = rt.finish(self.main(rt, *given))
+        except BaseException as error:
+            runtime.forget_locals(error)
             rt.release()
             raise
+        if not recording:
+            left.append(rt)
+        return results
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -78,17 +84,17 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     for name in host:
         fuse_rows(loops.functions[name])
         partition.serial_loops(loops, loops.functions[name], host)
-        partition.serial_runs(loops, loops.functions[name], host)
+        partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()
     shared = Shared(loops, writer, options, instrumented, partition.recursive(loops))
     launches = LaunchBuilder(shared, plan, deterministic, library)
     code = HostCode(launches, host, plan)
     for name in sorted(host):
-        HostFunction(code, loops.functions[name]).write()
+        HostFunction(code, loops.functions[name], name == root).write()
     source = code.source()
     space = code.space
     exec(compile(source, f"<host program of {root}>", "exec"), space)
     may_fail = define_failed(writer) if launches.kernels else False
     image = Image(writer.text(), tuple(launches.kernels))
     return DeviceProgram(image, source, tuple(loops.functions[root].param_types), space[code.name(root)], failures,
-                         launches.slots, may_fail, plan.text())
+                         may_fail, plan.text())

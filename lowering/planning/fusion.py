@@ -7,7 +7,7 @@ if computing it at its sites would repeat work or would read a buffer after it w
 Pure views (slice, transpose, …) of stored arrays may be lazy for any number of readers in any block, because the
 linearity of arrays preserves the memory that they view.  An *expression* (it computes, or reads without being a view)
 is lazy if all its readers are computed in one site in its own block, and nothing consumes its operands before that
-site.
+site.  The site itself may consume them if each element reads only what it then replaces (``own_places``).
 
 *Reuse*: a stored elementwise result takes over the buffer of an operand that has no later reader.
 *Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.
@@ -34,6 +34,7 @@ from .op_traits import (
     is_full,
     is_transcendental,
 )
+from .own_places import reads_own_places
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 CHEAP = 3             # cost up to which a value is recomputed rather than stored
@@ -251,7 +252,11 @@ class _Planner:
         here, last = self.at[op], max((self.at[s] for s in sites), default=0)
         read = {self.roots.find(o) for o in op.operands if is_array(o)}
         assert op.block is not None
-        return not any(here < p <= last and root in read for p, root in self.consumed[op.block])
+        if any(here < p < last and root in read for p, root in self.consumed[op.block]):
+            return False
+        if not any(p == last and root in read for p, root in self.consumed[op.block]):
+            return True
+        return len(sites) == 1 and all(reads_own_places(s, v, self.plan.lazy, self.roots) for s in sites)
 
     # --- accumulation and reuse -----------------------------------------------------------------------
 

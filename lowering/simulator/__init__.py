@@ -8,8 +8,10 @@ Files, in reading order::
 
     state      the memory that kernels, runtime and Python share during a launch
     fibers     the switch from one stack to another, and the stacks
-    scheduler  the runtime in LLVM IR: runs blocks, joins threads at barriers and shuffles
-    shadow     the runtime in LLVM IR: checks accesses, and finds races
+    warps      the runtime in LLVM IR: shuffles and ballots
+    scheduler  the runtime in LLVM IR: runs blocks, joins threads at barriers
+    races      the runtime in LLVM IR: finds races
+    shadow     the runtime in LLVM IR: checks accesses
     memory     device memory, and the shadow memory beside it
     rewrite    prepares the text of an image: call sites, polls, checks of accesses
     code       machine code of an image

@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import os
 import threading
+from collections.abc import Iterable
 
 from ...errors import DeviceError
 
@@ -24,57 +25,39 @@ STRIDE = STACK + GUARD
 COLOURS, COLOUR = 64, 64
 """Stacks begin at 64 different multiples of 64 bytes; otherwise all of them would compete for one set of the cache."""
 
-_X86 = """
+_PRESERVED_X86 = ("rbp", "rbx", "r12", "r13", "r14", "r15")
+# Pairs, as ``stp`` and ``ldp`` take them: the k-th at 16 k.
+_PRESERVED_ARM = ("x19, x20", "x21, x22", "x23, x24", "x25, x26", "x27, x28", "x29, x30",
+                  "d8, d9", "d10, d11", "d12, d13", "d14, d15")
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(f"  {line}" for line in lines)
+
+
+_X86 = f"""
   .text
   .p2align 4
   .type gpu.switch, @function
 gpu.switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
+{_lines(f"pushq %{register}" for register in _PRESERVED_X86)}
   movq %rsp, (%rdi)
   movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
+{_lines(f"popq %{register}" for register in reversed(_PRESERVED_X86))}
   movq %rdx, %rdi
   retq
 """
-_ARM = """
+_ARM = f"""
   .text
   .p2align 4
   .type gpu.switch, %function
 gpu.switch:
   sub sp, sp, #160
-  stp x19, x20, [sp]
-  stp x21, x22, [sp, #16]
-  stp x23, x24, [sp, #32]
-  stp x25, x26, [sp, #48]
-  stp x27, x28, [sp, #64]
-  stp x29, x30, [sp, #80]
-  stp d8, d9, [sp, #96]
-  stp d10, d11, [sp, #112]
-  stp d12, d13, [sp, #128]
-  stp d14, d15, [sp, #144]
+{_lines(f"stp {pair}, [sp, #{16 * k}]" for k, pair in enumerate(_PRESERVED_ARM))}
   mov x9, sp
   str x9, [x0]
   mov sp, x1
-  ldp x19, x20, [sp]
-  ldp x21, x22, [sp, #16]
-  ldp x23, x24, [sp, #32]
-  ldp x25, x26, [sp, #48]
-  ldp x27, x28, [sp, #64]
-  ldp x29, x30, [sp, #80]
-  ldp d8, d9, [sp, #96]
-  ldp d10, d11, [sp, #112]
-  ldp d12, d13, [sp, #128]
-  ldp d14, d15, [sp, #144]
+{_lines(f"ldp {pair}, [sp, #{16 * k}]" for k, pair in enumerate(_PRESERVED_ARM))}
   add sp, sp, #160
   mov x0, x2
   ret

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import DeviceError
 from ..gpu.image import Kernel
 from ..llvm import capi
-from . import fibers, reports, shadow
+from . import fibers, races, reports
 from .code import Loaded, runtime
 from .memory import SHARED_MOST, Memory
 from .state import RECORD_SIZE
@@ -61,8 +61,8 @@ def _require(kernel: Kernel, grid: int, args: Sequence[int | float], shared: int
         refuse(f"{len(args)} arguments for {len(kernel.params)} parameters")
     if shared < 0 or shared + loaded.prepared.shared_bytes > SHARED_MOST:
         refuse(f"{shared + loaded.prepared.shared_bytes} bytes of shared memory, and a block has {SHARED_MOST}")
-    if loaded.checked and grid > shadow.BLOCK_MASK:
-        refuse(f"the race detector takes grids of up to {shadow.BLOCK_MASK} blocks")
+    if loaded.checked and grid > races.BLOCK_MASK:
+        refuse(f"the race detector takes grids of up to {races.BLOCK_MASK} blocks")
 
 
 def packed(kinds: Sequence[str], args: Sequence[int | float]) -> bytes:

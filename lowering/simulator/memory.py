@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...errors import DeviceError
-from . import shadow
+from . import races, shadow
 
 LARGEST = 64 << 30
 LARGEST_CHECKED = 1 << 30
@@ -45,7 +45,7 @@ class Shadow:
     """The cells for ``size`` bytes of memory; 0 at first."""
 
     def __init__(self, size: int) -> None:
-        self._regions = [_reserved(size // 4 * shadow.CELL), _reserved(size * shadow.CELL)]
+        self._regions = [_reserved(size // 4 * races.CELL), _reserved(size * races.CELL)]
         self.coarse, self.fine = map(_address, self._regions)
 
     def clear(self) -> None:
@@ -211,7 +211,7 @@ class Memory:
     def next_launch(self) -> int:
         """The number of a launch for the race detector."""
         self._launch += 1
-        if self._launch == shadow.LAUNCHES:
+        if self._launch == races.LAUNCHES:
             self.cells.clear()
             self.shared_cells.clear()
             self._launch = 1

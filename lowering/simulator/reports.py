@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...errors import DeviceError, Loc
 from ..gpu.image import Kernel
-from . import shadow, state
+from . import races, state
 from .code import Loaded
 from .memory import Memory
 from .state import Record
@@ -81,7 +81,7 @@ class _Report:
     def race(self) -> DeviceError:
         """Two threads use the same memory and one writes, without a barrier in between."""
         s = self.state
-        block, thread = s.other & shadow.BLOCK_MASK, (s.other & shadow.THREAD_MASK) >> shadow.THREAD_AT
+        block, thread = s.other & races.BLOCK_MASK, (s.other & races.THREAD_MASK) >> races.THREAD_AT
         why = "without a barrier in between" if block == s.block else "in the same launch"
         message = (f"data race in the kernel {self.kernel.name}: {self._access()}, which thread {thread} of block "
                    f"{block} has {_DONE[s.other_kind]} {why}, {self._at(s.other_site)}")

@@ -120,6 +120,7 @@ def alone_in(folder: Path) -> Path:
 NODE = ("node", "--no-warnings", "--single-threaded", CALLER.parent / "wasi.mjs")
 
 
+@pytest.mark.slow
 @needs_zig
 @pytest.mark.parametrize("target, machine", [("aarch64-linux-musl", ("qemu-aarch64",)),
                                              ("wasm32-wasi", NODE)])

@@ -70,6 +70,7 @@ def test_unknown_platforms() -> None:
             aot.build("f.so", exports(), cpu="i386")
 
 
+@pytest.mark.slow
 @needs_zig
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 (qemu-user) is not on the path")
 def test_aarch64_under_qemu(tmp_path: Path) -> None:
@@ -79,6 +80,7 @@ def test_aarch64_under_qemu(tmp_path: Path) -> None:
     check(run("qemu-aarch64", "./values", cwd=tmp_path))
 
 
+@pytest.mark.slow
 @needs_zig
 @pytest.mark.skipif(not shutil.which("node"), reason="node, which runs WebAssembly, is not on the path")
 def test_wasm_under_node(tmp_path: Path) -> None:

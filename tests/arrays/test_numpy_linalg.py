@@ -60,6 +60,7 @@ def test_rows_are_exchanged() -> None:
     np.testing.assert_allclose(grad(np.linalg.det)(a), np.linalg.inv(a).T * np.linalg.det(a), atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [
     lambda a, b: np.linalg.solve(a.T, np.outer(b, b)), lambda a, b: np.linalg.inv(a) @ b,
     lambda a, b: np.linalg.det(a) * b[0],

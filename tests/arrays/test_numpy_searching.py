@@ -123,6 +123,7 @@ def comparing(a, b, i, m):
             np.intersect1d(i, a), np.setdiff1d(a, b), np.setdiff1d(i, [3, 4]))
 
 
+@pytest.mark.slow
 def test_sets_are_numpys():
     f = jit(comparing)
     for n in (2, 4, 34):

@@ -29,6 +29,7 @@ def sorting(a, m, i, b):
             np.sort(i.astype(np.int32)[::-1]))
 
 
+@pytest.mark.slow
 def test_sorting_is_numpys():
     f = jit(sorting)
     for n in SIZES[1:]:
@@ -77,6 +78,7 @@ def weighted(m):
     return (u[0] * np.sin(u[1])).sum()
 
 
+@pytest.mark.slow
 def test_derivatives_go_to_the_elements():
     m = np.random.default_rng(1).normal(size=(4, 3))
     jitad.check_grads(weighted, (m,))

@@ -424,6 +424,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_new_processes(project: Project) -> None:
     """Eight processes that start at once do each other no harm; the next one neither traces nor compiles."""
     project.write(main=SCRIPT, other="def helper(x): return x * x\n")
@@ -438,6 +439,7 @@ def test_new_processes(project: Project) -> None:
     assert third["loaded"] == 0 and third["value"] != second["value"]
 
 
+@pytest.mark.slow
 def test_switched_on_from_outside(project: Project) -> None:
     project.write(main=SCRIPT.replace(", cache=True", ""), other="def helper(x): return x * x\n")
     assert finish(start(project, JITAD_CACHE="1"))["loaded"] == 0

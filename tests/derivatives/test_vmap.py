@@ -145,6 +145,7 @@ def test_nested() -> None:
 
 # --- transforms -------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_gradients_of_and_under_vmap() -> None:
     close(grad(lambda x: vmap(wave)(x).sum())(X), np.sin(X) + X * np.cos(X))
     close(grad(lambda x: (vmap(energy, in_axes=1)(x) ** 2).sum())(A), grad(by_hand)(A))

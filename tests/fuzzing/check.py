@@ -26,6 +26,7 @@ from jitad.lowering.threads import parallel_nests
 from jitad import interpret, jit, pipeline
 from jitad.frontend.values.values import tracing
 from jitad.passes.parallel import outline
+from jitad.passes.shapes import size_versions
 from tests.fuzzing import plain
 from tests.fuzzing.compare import (
     REFUSALS,
@@ -51,7 +52,8 @@ from tests.loop_level.running import looped
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
           "second": 0.03, "vmap": 0.03, "checkpoint": 0.02, "checkpoint=True": 0.02, "checkpoint=2": 0.02,
           "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04,
-          "fastmath": 0.03, "method": 0.03, "static": 0.03, "loops": 0.03, "device": 0.03}
+          "fastmath": 0.03, "method": 0.03, "static": 0.03, "loops": 0.03, "device": 0.03,
+          "sizes": 0.15}
 ALL = frozenset(CHECKS)
 NOISE = 1e-9                            # of a derivative by differences
 FIRST = 10.0                            # seconds for the first call of a program that may not end: see ``Pool``'s limit
@@ -215,8 +217,13 @@ class Checker(Otherwise):
         return found
 
     def _first(self, fun: Function, at: tuple[Any, ...], how: str) -> Any:
-        """The outcome of the call that compiles; ``TooLong`` if CPython did not end either."""
-        with environment(JITAD_OPT="1" if "default level" in self.checks else "0"):
+        """The outcome of the call that compiles; ``TooLong`` if CPython did not end either.
+
+        With "sizes", the program has versions for the small sizes of these arguments (``size_versions``).
+        """
+        fewest = 1 if "sizes" in self.checks else size_versions.FEWEST
+        with (environment(JITAD_OPT="1" if "default level" in self.checks else "0"),
+              mock.patch.object(size_versions, "FEWEST", fewest)):
             if how == "known":
                 return self._called(fun, at)
             try:

@@ -38,6 +38,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[str]:
         yield "cuda"
         assert isinstance(cuda, CudaDriver)
         gc.collect()
+        cuda.release_freed()
         cuda.synchronize()
         if isinstance(cuda.cuda, simulated_cuda.SimulatedCuda):
             assert not cuda.cuda.live, "memory of the device has not been freed"

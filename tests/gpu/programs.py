@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jitad.lowering.gpu.driver import DeviceBuffer, Driver
+from jitad.lowering.gpu.host.runtime import DeviceArray, release_idle
 from jitad.lowering.gpu.program import DeviceProgram, compile_program
 from jitad.lowering.math.ops import Options
 
@@ -44,6 +45,7 @@ def compiled(fun: Callable[..., Any], *args: Any, **options: Any) -> Case:
 def compare(case: Case, driver: Driver, rtol: float = 1e-9) -> None:
     """Asserts that a device gives what the interpreter of the IR gives, leaves the arguments as they were, and keeps no
     memory."""
+    release_idle(driver)
     before = driver.memory.count if isinstance(driver, SimulatedDriver) else 0
     want = outcome(lambda: Interpreter(case.module, in_place=True).run(case.root, copy.deepcopy(case.given)))
     given = [uploaded(driver, x) for x in case.given]
@@ -52,6 +54,7 @@ def compare(case: Case, driver: Driver, rtol: float = 1e-9) -> None:
     for on_device, x in zip(given, case.given):
         if isinstance(on_device, DeviceBuffer):
             assert np.array_equal(downloaded(driver, on_device), x, equal_nan=x.dtype.kind == "f")
+    release_idle(driver)
     if isinstance(driver, SimulatedDriver):
         assert driver.memory.count == before, "memory of the device is not released"
 
@@ -66,10 +69,14 @@ def uploaded(driver: Driver, x: Any) -> Any:
 
 
 def downloaded(driver: Driver, x: Any) -> Any:
-    if not isinstance(x, DeviceBuffer):
+    if not isinstance(x, (DeviceBuffer, DeviceArray)):
         return np.asarray(x)[()]
     out = np.empty(x.shape, x.dtype)
     if out.nbytes:
         driver.download(out, x.address)
-    driver.free(x.address)
+    if isinstance(x, DeviceArray):
+        assert x.owner is not None
+        x.owner.release()
+    else:
+        driver.free(x.address)
     return out

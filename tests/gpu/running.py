@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from jitad.lowering.gpu.host.runtime import release_idle
+
 from jitad.frontend.columns.pack import returned
 from jitad.gpu.dispatch import on_host
 from jitad.gpu.drivers import using
@@ -26,6 +28,7 @@ class OnDevice:
         self.fun = fun
 
     def __call__(self, *args: Any) -> Any:
+        release_idle(checked())
         before = checked().memory.count
         with using("cuda-sim", checked()):
             try:
@@ -38,6 +41,7 @@ class OnDevice:
         return results
 
     def _nothing_left(self, before: int) -> None:
+        release_idle(checked())
         if checked().memory.count > before:
             gc.collect()                                 # reference cycles may hold results
         left = checked().memory.count - before

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.gpu.host.runtime import release_idle
 
 from jitad import TypeInferenceError, gpu, jit
 from jitad.gpu import dlpack
@@ -225,4 +226,5 @@ def test_memory_is_freed_with_the_last_array(target: str) -> None:
         scale(X)
     check(out, X[1:] * 2)                                    # the fixture looks for what is left
     if target == "cuda-sim":
+        release_idle(driver)
         assert len(driver.live) == 2

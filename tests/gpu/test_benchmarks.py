@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.gpu.simulated_cuda import REAL
 
 ROOT = Path(__file__).parent.parent.parent
@@ -13,6 +15,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "bench.device", *options], cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_all_cases(tmp_path: Path) -> None:
     done = run("--simulate", "--out", str(tmp_path / "device.json"))
     assert done.returncode == 0, done.stderr
@@ -21,6 +24,7 @@ def test_all_cases(tmp_path: Path) -> None:
     assert (tmp_path / "device.json").exists()
 
 
+@pytest.mark.slow
 def test_without_a_gpu(tmp_path: Path) -> None:
     if not REAL:
         done = run("--out", str(tmp_path / "device.json"))

@@ -40,6 +40,7 @@ def driver(cuda: Device) -> Iterator[CudaDriver]:
     made = CudaDriver(bindings.load(lambda: cuda), lambda image, arch: PTX)
     made.debug = False                                     # with JITAD_DEBUG=1 it waits for each kernel
     yield made
+    made.release_freed()
     made.synchronize()
     assert not cuda.live, "device memory has not been freed"
 
@@ -230,6 +231,7 @@ driver.free(driver.allocate(8))
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_is_told() -> None:
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert done.returncode == 0 and "multiprocessing's 'spawn'" in done.stdout, done
@@ -279,6 +281,7 @@ def test_a_device_without_a_memory_pool(cuda: Device) -> None:
     address = on_device(driver, np.arange(3.0))
     assert fetched(driver, address, np.zeros(3)).tolist() == [0, 1, 2]
     driver.free(address)
+    driver.release_freed()
     assert not cuda.live and "cuMemAllocAsync" not in cuda.calls
 
 

@@ -7,6 +7,9 @@ under which the path is taken.  A latch with several exits branches on a number 
 For each integer parameter, the *steps* are the amounts by which it may change in one iteration.  If all have one sign,
 the parameter stays on one side of its start.  If every back path also tests the parameter against one loop-invariant
 value, it stays on one side of that value.
+
+A *choice* is a parameter that each iteration keeps or replaces by one of some values: the index of the least element so
+far.  What holds for its start, and in every iteration for what may replace it, holds for the parameter.
 """
 
 from __future__ import annotations
@@ -36,6 +39,55 @@ class BackPath:
 
     args: list[Value]
     conditions: list[tuple[Value, bool]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A parameter of the head of ``loop``: ``start`` at first, then what it was or one of ``others``."""
+
+    loop: Loop
+    start: Value
+    others: list[Value]
+
+
+def choices(loop: Loop, incoming: Incoming) -> dict[Value, Choice]:
+    """The integer parameters of the head that are choices.  No inner loop computes what replaces them."""
+    found: dict[Value, Choice] = {}
+    if loop.preheader is None or loop.latch is None:
+        return found
+    inner = {b for child in loop.children for b in child.blocks}
+    for p, v in loop.back_edge().passed():
+        start = loop.entry_edge().argument(p)
+        if p.type == I64 and v is not p and start is not None:
+            others = _others(p, v, loop.blocks - inner, inner, incoming)
+            if others is not None:
+                found[p] = Choice(loop, start, others)
+    return found
+
+
+def _others(p: Value, following: Value, own: set[Block], inner: set[Block], incoming: Incoming) -> list[Value] | None:
+    """The values other than ``p`` among which selections and branches choose the next ``p``, if ``p`` is one."""
+    seen: set[Value] = set()
+    todo, others = [following], []
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if v.block in inner or len(seen) > LONGEST:
+            return None
+        if v is p:
+            continue
+        if v.op is not None and v.op.name == "select" and v.block in own:
+            todo += v.op.operands[1:]
+        elif v.op is None and v.block in own:
+            args = [e.argument(v) for e in incoming[v.block]]
+            if v.block is p.block or any(a is None for a in args):
+                return None
+            todo += [a for a in args if a is not None]
+        else:
+            others.append(v)
+    return others if p in seen and others else None
 
 
 def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -> None:

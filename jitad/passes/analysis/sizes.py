@@ -89,5 +89,7 @@ def _through_ops(axis: Axis) -> Size:
         if step is None:
             return v, number
         if isinstance(step, Value):
-            return step if step.const is None else int(step.const)
+            if step.op is None or step.op.name != "dim":
+                return step if step.const is None else int(step.const)
+            step = step.op.operands[0], step.op.attrs["axis"]
         v, number = step

@@ -13,7 +13,7 @@ from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import BOOL, I64
 from ..analysis.affine import Affine
-from ..analysis.induction import Incoming, learn_head
+from ..analysis.induction import Choice, Incoming, choices, learn_head
 from ..analysis.loops import loop_forest
 from ..analysis.ranges import Prover, Ranges
 
@@ -48,6 +48,8 @@ class Walk:
         self.prover = Prover(self.ranges, {v: i for i, v in enumerate(values)})
         self.known: dict[Value, bool] = {}
         self.names: list[Value] = []                     # the keys of ``known``, latest last
+        self.choices: dict[Value, Choice] = {}
+        self.block = func.entry
 
     def run(self) -> None:
         """Walk the dominator tree; the facts of a subtree are dropped after it."""
@@ -58,6 +60,7 @@ class Walk:
                 self._forget(*mark)
                 continue
             todo.append((block, (self.prover.mark(), len(self.names))))
+            self.block = block
             self._enter(block)
             block.ops = [op for op in block.ops if self.op(op)]
             self.end(block)
@@ -77,6 +80,7 @@ class Walk:
             self._learn(term.operands[0], term.edges[0].block is block)
         if block in self.loops:
             learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
+            self.choices |= choices(self.loops[block], self.incoming)
 
     def op(self, op: Op) -> bool:
         """Add the facts that follow from one op; returns True if the op is kept."""
@@ -201,9 +205,32 @@ class Walk:
         if op.name in COMPARISONS and op.operands[0].type == I64:
             for truth in (True, False):
                 forms = self._forms(op, truth)
-                if forms and all(map(self.prover.proves, forms)):
+                if forms and all(self.prover.proves(form) or self._proves_choice(form) for form in forms):
                     return truth
         return None
+
+    def _proves_choice(self, form: Affine) -> bool:
+        """Prove by induction that a form with a choice is not negative here, in every iteration.
+
+        The form of what replaces the choice is proved from the facts of this point, so every iteration has to pass it.
+        """
+        p, c = next(((v, c) for v, c in form.terms if v in self.choices), (None, 0))
+        if p is None:
+            return False
+        choice = self.choices[p]
+        loop, rest = choice.loop, form.without(p)
+        if self.block not in loop.blocks or loop.latch is None or not self.dom.dominates(self.block, loop.latch):
+            return False
+        if any(v.block in loop.blocks for v, _ in rest.terms):
+            return False
+        start, proves = self.ranges.form(choice.start), self.prover.proves
+        others = [self.ranges.form(v) for v in choice.others]
+        if not all(proves(rest.plus(v, c)) for v in others):
+            return False
+        if not proves(rest.plus(start, c)) and not any(proves(start.minus(v).times(c)) for v in others):
+            return False
+        self.prover.assume(form)
+        return True
 
 
 class _Decider(Walk):

@@ -5,6 +5,7 @@ Imports ``ir`` and ``passes.analysis``.
 Files, in reading order::
 
     size_numbering     one value for each size
+    size_versions      a version of a function for the small sizes of the first call
     shape_specialise   sizes that checks have established, put into types
     shape_inference    types inferred again, where sizes have become known
     array_sroa         small arrays of known size as scalars

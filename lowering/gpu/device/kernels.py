@@ -40,6 +40,7 @@ FEW = 32
 
 Known = tuple[int | None, int | None]
 """The first index of a loop and its step, as far as they are literal."""
+Resident = tuple[Sequence[int], Sequence[int]]
 
 
 class KernelWriter(Emitter):
@@ -56,8 +57,13 @@ class KernelWriter(Emitter):
         self.params.append((type, name))
         return name
 
-    def given(self, t: object, hint: str) -> Part:
-        """A parameter for each part of a value; a bool is passed as a byte."""
+    def given(self, t: object, hint: str, resident: bool = False) -> Part:
+        """A parameter for each part of a value; a bool is passed as a byte.
+
+        ``resident``: of a scalar that an earlier kernel has computed, the address is passed.
+        """
+        if resident:
+            return self.load(_scalar(t), self.param("ptr", hint))
         return assemble(t, [self._bool(self.param("i8", hint)) if kind == "i1" else self.param(kind, hint)
                             for kind in parts_of(t)])
 
@@ -167,12 +173,14 @@ class MapKernel:
 
 
 def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Sequence[Known], results: Sequence[Result],
-               needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK) -> MapKernel:
+               needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK, resident: Resident = ((), ())
+               ) -> MapKernel:
     """The kernels that apply ``body`` to a loop, or to several loops within one another.
 
     A nest's body takes the indices, the carried values and what is captured.  That of an outlined loop takes the first
     iteration and the end.  Parameters: status, [arena, bytes, words], [depth], of each loop (lower, count, step)
-    without literals, [slots, partial], carried, captured.
+    without literals, [slots, partial], carried, captured.  ``resident``: the carried and the captured scalars, by
+    number, of which the address is passed.
     """
     w = KernelWriter(shared, name, loc, block)
     memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
@@ -183,9 +191,10 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     reduced = [k for k in scalars if results[k].role not in ("last", "left")]
     out = w.param("ptr", "slots") if scalars else ""
     partial = w.param("ptr", "partial") if reduced else ""
-    carried = [w.given(r.type, "carried") for r in results if r.role != "left"]
+    carried = [w.given(r.type, "carried", k in resident[0]) for k, r in enumerate(results) if r.role != "left"]
     bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
-    captured = [w.given(t, "captured") for t in body.param_types[(2 if outlined else len(loops)) + len(carried):]]
+    captured = [w.given(t, "captured", k in resident[1]) for k, t in enumerate(
+        body.param_types[(2 if outlined else len(loops)) + len(carried):])]
     once = not (memory or reduced or any(r.adding in (LOCAL, APART) for r in results))
     first, threads = w.first(), "0" if once else w.threads()
     if threads_each > 1:
@@ -231,7 +240,9 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     shown = [Reduced(tuple(scalars.index(k) for k in g), results[g[0]].role, tuple(_scalar(results[k].type) for k in g),
                      tuple(str(carried[k]) for k in g), tuple(total[k] for k in g)) for g in groups]
     _reduce_block(w, out, partial, shown)
-    return MapKernel(w.write(), _finish(shared, f"{name}_finish", loc, shown, block), needs, tuple(results))
+    kernel = w.write()
+    finish = _finish(shared, f"{name}_finish", loc, shown, block, [[k in resident[0] for k in g] for g in groups])
+    return MapKernel(kernel, finish, needs, tuple(results))
 
 
 def indices(w: Emitter, i: str, bounds: Sequence[tuple[str, ...]]) -> list[str]:
@@ -333,14 +344,16 @@ def _reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Red
     w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), finish)
 
 
-def _finish(shared: Shared, name: str, loc: Loc, reduced: Sequence[Reduced], block: int) -> Kernel:
+def _finish(shared: Shared, name: str, loc: Loc, reduced: Sequence[Reduced], block: int,
+            resident: Sequence[Sequence[bool]]) -> Kernel:
     """Of one block: combines the partial results of all blocks with the values before the loop.
 
     Parameters: status, slots, partial, the number of blocks, the values before the loop.
     """
     w = KernelWriter(shared, name, loc, block)
     out, partial, blocks = w.param("ptr", "slots"), w.param("ptr", "partial"), w.param("i64", "blocks")
-    starts = [[str(w.given(t, "start")) for t in r.types] for r in reduced]
+    starts = [[str(w.given(t, "start", there)) for t, there in zip(r.types, known)] for r, known in zip(
+        reduced, resident)]
     kinds = [types.register(t) for r in reduced for t in r.types]
 
     def row(i: str, sums: list[str]) -> list[str]:
@@ -381,15 +394,16 @@ def sum_kernel(shared: Shared, name: str, loc: Loc, t: Scalar, block: int = BLOC
     return w.write()
 
 
-def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function, needs: Needs) -> Kernel:
-    """One thread that calls a function: (status, context, slots, arguments).
+def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function, needs: Needs, resident: Sequence[int] = ()
+                  ) -> Kernel:
+    """One thread that calls a function: (status, context, slots, arguments); of ``resident`` ones the addresses.
 
     Each part of each result goes to a slot.  The thread's words are in memory, so that frames and arrays outlive it.
     """
     w = KernelWriter(shared, name, loc, 1)
     ctx, out = w.param("ptr", "ctx"), w.param("ptr", "slots")
     w.stack = STACK if needs.recursion else 0
-    given = [w.given(t, "given") for t in body.param_types]
+    given = [w.given(t, "given", k in resident) for k, t in enumerate(body.param_types)]
 
     def run(_: str, __: list[str]) -> list[str]:
         made, status = call(w, body, ctx, given)

@@ -22,7 +22,7 @@ from ..image import WARP, Kernel
 from . import reduce
 from .emitter import Shared
 from .function import call
-from .kernels import BLOCK, KernelWriter, Known
+from .kernels import BLOCK, KernelWriter, Known, Resident
 from .values import Part
 
 ROWS = 4
@@ -55,22 +55,26 @@ class Body:
     compacts: bool
 
 
-def scan_kernels(shared: Shared, name: str, loc: Loc, known: Known, body: Body) -> ScanKernels:
-    """The kernels for ``for i in range(lower, …, step)``."""
-    return ScanKernels(_Loop(shared, f"{name}_totals", loc, known, body).totals(),
-                       _Offsets(shared, f"{name}_offsets", loc, body).scan(),
-                       _Loop(shared, name, loc, known, body).scan())
+def scan_kernels(shared: Shared, name: str, loc: Loc, known: Known, body: Body, resident: Resident = ((), ())
+                 ) -> ScanKernels:
+    """The kernels for ``for i in range(lower, …, step)``.
+
+    ``resident``: those of the values before it (0), and of the captured ones, of which the address is passed.
+    """
+    return ScanKernels(_Loop(shared, f"{name}_totals", loc, known, body, resident).totals(),
+                       _Offsets(shared, f"{name}_offsets", loc, body, bool(resident[0])).scan(),
+                       _Loop(shared, name, loc, known, body, resident).scan())
 
 
 class _Scan(KernelWriter):
     """A kernel that goes through the iterations ``k < count``, ``part`` of them in a block."""
 
-    def __init__(self, shared: Shared, name: str, loc: Loc, body: Body) -> None:
+    def __init__(self, shared: Shared, name: str, loc: Loc, body: Body, resident: bool) -> None:
         super().__init__(shared, name, loc, BLOCK)
         self.body, self.t, self.of = body, body.type, types.register(body.type)
         self.count, self.part, self.partial = (self.param(kind, h) for kind, h in (
             ("i64", "count"), ("i64", "part"), ("ptr", "partial")))
-        self.before = str(self.given(self.t, "before"))
+        self.before = str(self.given(self.t, "before", resident))
 
     def term(self, k: str) -> str:
         raise NotImplementedError
@@ -141,12 +145,13 @@ class _Loop(_Scan):
     ``before`` is the value before the loop, from which the only block starts; each of several has it in ``partial``.
     """
 
-    def __init__(self, shared: Shared, name: str, loc: Loc, known: Known, body: Body) -> None:
-        super().__init__(shared, name, loc, body)
+    def __init__(self, shared: Shared, name: str, loc: Loc, known: Known, body: Body, resident: Resident) -> None:
+        super().__init__(shared, name, loc, body, bool(resident[0]))
         self.slots = self.param("ptr", "slots")
         lower, step = (None if x is None else str(x) for x in known)
         self.lower, self.stride = lower or self.param("i64", "lower"), step or self.param("i64", "step")
-        self.captured: list[Part] = [self.given(t, "captured") for t in body.term.param_types[1:]]
+        self.captured: list[Part] = [self.given(t, "captured", k in resident[1])
+                                     for k, t in enumerate(body.term.param_types[1:])]
 
     def _index(self, k: str) -> str:
         return self.add(self.lower, self.mul(k, self.stride))

@@ -68,15 +68,15 @@ def _is_across(op: Op, ivs: Sequence[Value], ops: Sequence[Op]) -> bool:
 
 
 def turned_kernel(shared: Shared, name: str, loc: Loc, body: Function, fetch: Function, loops: Sequence[Known],
-                  found: Turned) -> MapKernel:
+                  found: Turned, resident: Sequence[int] = ()) -> MapKernel:
     """The kernel of a nest; parameters: status, of each loop (lower, count, step) without literals, captured.
 
     ``fetch`` takes the indices and what is captured, and returns the elements that are loaded across; ``body`` takes
-    the indices, these elements, and what is captured.
+    the indices, these elements, and what is captured; of ``resident`` scalars the address is passed.
     """
     w = KernelWriter(shared, name, loc, BLOCK)
     bounds = [w.bounds(known) for known in loops]
-    captured = [w.given(t, "captured") for t in fetch.param_types[len(loops):]]
+    captured = [w.given(t, "captured", k in resident) for k, t in enumerate(fetch.param_types[len(loops):])]
     types = [t for t in fetch.result_types if isinstance(t, Scalar)]
     tiles = [w.shared_array(f"{name}.tile{k}", t, TILE * _PADDED) for k, t in enumerate(types)]
     across, along = bounds[found.axis][1], bounds[-1][1]

@@ -109,7 +109,7 @@ def _reduces(op: Op) -> bool:
 
 
 def _is_counted(loop: Op) -> bool:
-    return loop.operands[0].const == 0 and loop.operands[2].const == 1
+    return bool(loop.operands[0].const == 0 and loop.operands[2].const == 1)
 
 
 def _sizes(loops: Sequence[Op]) -> list[Value]:

@@ -19,10 +19,11 @@ from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from ..device.patterns import Scan, scan_of
 from . import runtime
-from .launch_builder import LaunchBuilder
+from .launch_builder import LaunchBuilder, among
 from .nests import fill, loops_of, read
 from .partition import is_parallel
 from .plan import Plan
+from .residence import Residence
 
 _INTEGERS = {"add": "+", "sub": "-", "mul": "*"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -37,9 +38,10 @@ class HostCode:
         self.dtypes: list[Any] = []
         self.meanings: list[Any] = []
         self.attrs: list[Any] = []
+        self.types: list[Scalar] = []
         self.space: dict[str, Any] = {
             "L": launches.launches, "D": self.dtypes, "F": self.meanings, "A": self.attrs, "wrap": runtime.wrap,
-            "view": runtime.view, "reshape": runtime.reshape}
+            "view": runtime.view, "reshape": runtime.reshape, "now": runtime.now, "T": self.types}
 
     def name(self, func: str) -> str:
         return f"f{sorted(self.host).index(func)}"
@@ -56,8 +58,9 @@ class HostCode:
 class HostFunction:
     """Writes one function."""
 
-    def __init__(self, code: HostCode, func: Function) -> None:
-        self.code, self.func = code, func
+    def __init__(self, code: HostCode, func: Function, is_root: bool) -> None:
+        self.code, self.func, self.is_root = code, func, is_root
+        self.resident = Residence(func, is_root, is_parallel, code.host)
         self.names: dict[Value, str] = {}
         self.margin = "    "
         self.order = list(Dominators(func).preorder())
@@ -88,12 +91,29 @@ class HostFunction:
         return self.names[v]
 
     def use(self, v: Value) -> str:
-        if v.const is not None:
-            return self.constant(v.const, dtype_of(v.type))
-        return self.names[v]
+        """A value that the host computes with."""
+        return f"now({self.names[v]})" if v in self.resident else self.held(v)
 
     def uses(self, vs: Sequence[Value]) -> str:
         return ", ".join(map(self.use, vs))
+
+    def held(self, v: Value) -> str:
+        """A value that is passed on, on the device or on the host."""
+        return self.constant(v.const, dtype_of(v.type)) if v.const is not None else self.names[v]
+
+    def given(self, v: Value) -> str:
+        """An argument of a launch."""
+        if v not in self.resident:
+            return self.held(v)
+        return f"rt.resident({self.names[v]}, {self._type(dtype_of(v.type))})"
+
+    def _type(self, t: Scalar) -> str:
+        return f"T[{self.code.entry(self.code.types, t)}]"
+
+    def _known(self, v: Value) -> None:
+        """Download a scalar that the host needs."""
+        if v.const is None and isinstance(type_of(v), Scalar) and v not in self.resident:
+            self.line(f"{self.names[v]} = now({self.names[v]})")
 
     def constant(self, x: Any, t: Scalar) -> str:
         if t is I64:
@@ -106,9 +126,11 @@ class HostFunction:
         return f"A[{self.code.entry(self.code.attrs, value)}]"
 
     def assign(self, vs: Sequence[Value], text: str) -> None:
-        """Assign a list of results."""
+        """Assign the results of a launch."""
         names = "".join(f"{self.define(v)}, " for v in vs)
         self.line(f"{names}= {text}" if names else text)
+        for v in vs:
+            self._known(v)
 
     def _last_uses(self, block: Block) -> dict[Op, list[Value]]:
         """After which op of a block each array made there is not used any more: its memory can be released."""
@@ -180,13 +202,13 @@ class HostFunction:
         self.code.plan.host(op.loc, "a loop whose iterations launch kernels, in order")
         carried = [self.define(p) for p in body.params[1:]]
         if carried:
-            self.line(f"{', '.join(carried)}, = {self.uses(op.operands[3:])},")
+            self.line(f"{', '.join(carried)}, = {', '.join(map(self.held, op.operands[3:]))},")
         lower, upper, step = map(self.use, op.operands[:3])
         self.line(f"for {self.define(body.params[0])} in range({lower}, {upper}, {step}):")
         margin, self.margin = self.margin, self.margin + "    "
         for inner in body.ops:
             self.op(inner)
-        self.line(f"{', '.join(carried)}, = {self.uses(term.operands)}," if carried else "pass")
+        self.line(f"{', '.join(carried)}, = {', '.join(map(self.held, term.operands))}," if carried else "pass")
         self.margin = margin
         for r, c in zip(op.results, carried):
             self.names[r] = c
@@ -214,11 +236,16 @@ class HostFunction:
 
     def _op_load(self, op: Op) -> None:
         self.code.plan.host(op.loc, "reads an element")
-        self.line(f"{self.define(op.result)} = rt.load({self.uses(op.operands)})")
+        if op.result in self.resident:
+            self.line(f"{self.define(op.result)} = rt.peek({self._type(dtype_of(op.result.type))}, "
+                      f"{self.uses(op.operands)})")
+        else:
+            self.line(f"{self.define(op.result)} = rt.load({self.uses(op.operands)})")
 
     def _op_store(self, op: Op) -> None:
         self.code.plan.host(op.loc, "writes an element")
-        self.line(f"rt.store({self.uses(op.operands)})")
+        x, *rest = op.operands
+        self.line(f"rt.store({self.held(x)}, {self.uses(rest)})")
 
     def _op_view(self, op: Op) -> None:
         attrs = {k: op.attrs[k] for k in ("drop", "perm", "contiguous") if k in op.attrs}
@@ -240,7 +267,7 @@ class HostFunction:
 
     def _op_push(self, op: Op) -> None:
         stack, *values = op.operands
-        self.line(f"{self.define(op.result)} = ({', '.join([*map(self.use, values), self.use(stack)])},)")
+        self.line(f"{self.define(op.result)} = ({', '.join([*map(self.held, values), self.use(stack)])},)")
 
     def _op_pop(self, op: Op) -> None:
         below, *values = op.results
@@ -248,10 +275,14 @@ class HostFunction:
         targets = ", ".join([*map(self.define, values), self.define(below)])
         if not op.attrs.get("zeros"):
             self.line(f"{targets}, = {stack}")
+            for v in values:
+                self._known(v)
             return
         sizes = iter(map(self.use, op.operands[1:]))
         zeros = [self._zero(v, sizes) for v in values]
         self.line(f"{targets}, = {stack} or ({', '.join([*zeros, '()'])},)")
+        for v in values:
+            self._known(v)
 
     def _zero(self, v: Value, sizes: Any) -> str:
         t = type_of(v)
@@ -271,23 +302,27 @@ class HostFunction:
         if found is not None:
             self._scan(op, found)
             return
-        launch, nest = self.code.launches.nest(op, self.func)
+        launch, nest = self.code.launches.nest(op, self.func, self.resident)
         bounds = ", ".join(self.use(v) for loop in nest.loops for v in loop.operands[:3])
-        self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self.uses(nest.carried)}], "
-                                  f"[{self.uses(nest.captured)}])")
+        self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self._given(nest.carried)}], "
+                                  f"[{self._given(nest.captured)}])")
 
     def _scan(self, op: Op, found: Scan) -> None:
         """A loop that carries a running total."""
-        total, = op.results
-        used = any(total in read(b.all_ops()) for b in self.order)
-        launch, captured = self.code.launches.scan(op, found, self.func, used)
-        self.assign([total], f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.use(op.operands[3])}, "
-                             f"[{self.uses(captured)}])")
+        launch, captured = self.code.launches.scan(op, found, self.func, self.resident)
+        self.assign(op.results, f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.given(op.operands[3])}, "
+                                f"[{self._given(captured)}])")
 
     def _op_serial(self, op: Op) -> None:
-        launch = self.code.launches.serial(op.attrs["callee"], op.loc)
-        given = "".join(f", {self.use(v)}" for v in op.operands)
-        self.assign(op.attrs.get("results", op.results), f"L[{launch}](rt{given})")
+        self.assign(op.attrs.get("results", op.results), self._serial(op.attrs["callee"], op))
+
+    def _given(self, vs: Sequence[Value]) -> str:
+        return ", ".join(map(self.given, vs))
+
+    def _serial(self, name: str, op: Op) -> str:
+        """The call of a function that one thread runs."""
+        launch = self.code.launches.serial(name, op.loc, among(op.operands, self.resident))
+        return f"L[{launch}](rt{''.join(f', {self.given(v)}' for v in op.operands)})"
 
     def _op_matmul(self, op: Op) -> None:
         launch = self.code.launches.product(op, self.func)
@@ -297,10 +332,13 @@ class HostFunction:
 
     def _goto(self, edge: Edge, results: Sequence[str] = (), margin: str = "") -> None:
         params = [self.names[p] for p in edge.block.params]
-        given = [*results, *map(self.use, edge.args)]
+        given = [*results, *map(self._passed, *zip(*edge.passed()))] if edge.args else [*results]
         if params and params != given:
             self.line(f"{margin}{', '.join(params)}, = {', '.join(given)},")
         self.line(f"{margin}at = {self.numbers[edge.block]}")
+
+    def _passed(self, param: Value, arg: Value) -> str:
+        return self.held(arg) if param in self.resident else self.use(arg)
 
     def _jump(self, op: Op) -> None:
         self._goto(op.edges[0])
@@ -322,27 +360,30 @@ class HostFunction:
     def _call(self, op: Op) -> None:
         name, edge = op.attrs["callee"], op.edges[0]
         results = [f"r{k}" for k in range(edge.offset)]
+        known: Sequence[Value] = edge.results
         if "threads" in op.attrs:
             text = self._outlined(op)
         elif name in self.code.host:
-            text = f"{self.code.name(name)}(rt{''.join(f', {self.use(v)}' for v in op.operands)})"
+            text, known = f"{self.code.name(name)}(rt{''.join(f', {self.use(v)}' for v in op.operands)})", ()
         else:
-            launch = self.code.launches.serial(name, op.loc)
-            text = f"L[{launch}](rt{''.join(f', {self.use(v)}' for v in op.operands)})"
+            text = self._serial(name, op)
         self.line(f"{', '.join(results)}, = {text}" if results else text)
+        for r, v in zip(results, known):
+            if isinstance(type_of(v), Scalar) and v not in self.resident:
+                self.line(f"{r} = now({r})")
         self._goto(edge, results)
 
     def _outlined(self, op: Op) -> str:
         """The call of a loop that was made a function."""
-        launch, carried = self.code.launches.outlined(op)
+        launch, carried = self.code.launches.outlined(op, self.resident)
         if carried < 0:                              # one thread
-            return f"L[{launch}](rt, {self.uses(op.operands)})"
+            return f"L[{launch}](rt, {self._given(op.operands)})"
         first, end, *rest = op.operands
-        return (f"L[{launch}](rt, ({self.use(first)}, {self.use(end)}, 1), [{self.uses(rest[:carried])}], "
-                f"[{self.uses(rest[carried:])}])")
+        return (f"L[{launch}](rt, ({self.use(first)}, {self.use(end)}, 1), [{self._given(rest[:carried])}], "
+                f"[{self._given(rest[carried:])}])")
 
     def _return(self, op: Op) -> None:
-        self.line(f"return [{self.uses(op.operands)}]")
+        self.line(f"return [{', '.join(map(self.held if self.is_root else self.use, op.operands))}]")
 
     def _raise(self, op: Op) -> None:
         self.line(f"rt.fail({', '.join([str(op.attrs['exc']), *map(self.use, op.operands)])})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import count
 from typing import Any
 
@@ -23,9 +23,8 @@ from ..device.scans import TILE, scan_kernels
 from ..device.tiles import tile_kernel
 from ..device.turned import TILE as SIDE
 from ..device.turned import Turned, turned, turned_kernel
-from ..device.values import parts_of
 from ..image import WARP, Kernel
-from .launches import Launch, MapLaunch, SerialLaunch
+from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
 from .nests import Nest, across, additions, loops_of, nest, scan
 from .partition import callees, reached
 from .plan import Plan
@@ -37,7 +36,7 @@ FROM_ZERO = 0, 1
 
 
 class LaunchBuilder:
-    """``launches`` of the host program, by number; ``kernels`` of the image; ``slots``: the results of one at most.
+    """``launches`` of the host program, by number; ``kernels`` of the image.
 
     ``library()``: the name of the library that the driver has for products of matrices, or "".
     """
@@ -46,10 +45,9 @@ class LaunchBuilder:
                  library: Callable[[], str] = lambda: "") -> None:
         self.shared, self.plan, self.deterministic, self.library = shared, plan, deterministic, library
         self.launches: list[Launch] = []
-        self.slots = 0
         self.kernels: list[Kernel] = []
         self._written: set[tuple[str, frozenset[int]]] = set()
-        self._serial: dict[str, int] = {}
+        self._serial: dict[tuple[str, tuple[int, ...]], int] = {}
         self._names: set[str] = set()
 
     @property
@@ -82,12 +80,15 @@ class LaunchBuilder:
 
     # --- loops --------------------------------------------------------------------------------------
 
-    def nest(self, op: Op, func: Function) -> tuple[int, Nest]:
-        """The launch of an independent nest of loops, of a search, or of additions to an array."""
+    def nest(self, op: Op, func: Function, resident: Container[Value] = ()) -> tuple[int, Nest]:
+        """The launch of an independent nest of loops, of a search, or of additions to an array.
+
+        Kernels take the addresses of ``resident`` scalars.
+        """
         if not op.attrs.get("independent") and (b := added_by(op)) is not None:
-            return self._additions(additions(self.module, in_order(op), b, func))
+            return self._additions(additions(self.module, in_order(op), b, func), resident)
         if (loads := turned(loops_of(op))) is not None:
-            return self._across(loops_of(op), loads, func)
+            return self._across(loops_of(op), loads, func, resident)
         found = nest(self.module, op, func)
         rows = not found.kinds and is_row(found.body.entry.ops, found.body.params[:len(found.loops)])
         if rows:
@@ -98,23 +99,26 @@ class LaunchBuilder:
         known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
         made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
                                   known, results, self._needs(found.body), outlined=False,
-                                  threads_each=WARP if rows else 1)
+                                  threads_each=WARP if rows else 1,
+                                  resident=(among(found.carried, resident), among(found.captured, resident)))
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
         return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
 
-    def _across(self, loops: Sequence[Op], loads: Turned, func: Function) -> tuple[int, Nest]:
+    def _across(self, loops: Sequence[Op], loads: Turned, func: Function, resident: Container[Value]
+                ) -> tuple[int, Nest]:
         """The launch of a nest that loads across lines."""
         found, fetch = across(self.module, loops, loads, func)
         known = [(loop.operands[0].const, loop.operands[2].const) for loop in loops]
         for function in (found.body, fetch):
             self._write(function.name)
-        made = turned_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, fetch, known, loads)
+        made = turned_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, fetch, known, loads,
+                             among(found.captured, resident))
         self.plan.kernel(made.kernel, f"{SIDE} × {SIDE} iterations a block",
                          f"{len(loops)} loops, with a tile in shared memory that is loaded across")
         return self._add(MapLaunch(made, tuple(known), {}), made.kernel), found
 
-    def _additions(self, found: Nest) -> tuple[int, Nest]:
+    def _additions(self, found: Nest, resident: Container[Value]) -> tuple[int, Nest]:
         """The launch of a nest that adds to the elements of an array."""
         t, place = buffer_type(found.carried[0]), len(found.loops)
         known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
@@ -122,7 +126,8 @@ class LaunchBuilder:
         for way in [kernels.APART] if self.deterministic else [kernels.ATOMIC, kernels.LOCAL]:
             self._write(found.body.name, frozenset({place}) if way == kernels.ATOMIC else frozenset())
             made.append(kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, known,
-                                           [Result("add", t, way)], self._needs(found.body), outlined=False))
+                                           [Result("add", t, way)], self._needs(found.body), outlined=False,
+                                           resident=((), among(found.captured, resident))))
             small = f", if it has {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
             self._tell(made[-1], f"adds to elements of an array {way}{small}")
         adders = {0: self._adder(found.body, t.dtype)} if self.deterministic else {}
@@ -136,34 +141,36 @@ class LaunchBuilder:
         self.plan.kernel(made, "an element a thread", "adds the arrays of the threads")
         return made
 
-    def scan(self, op: Op, found: Scan, func: Function, used: bool) -> tuple[int, Sequence[Value]]:
-        """The launch of a scan, and what its functions capture; ``used``: something reads the total."""
+    def scan(self, op: Op, found: Scan, func: Function, resident: Container[Value]) -> tuple[int, Sequence[Value]]:
+        """The launch of a scan, and what its functions capture."""
         parts = scan(self.module, op, found, func)
         self._write(parts.body.term.name)
         self._write(parts.body.step.name)
         known = op.operands[0].const, op.operands[2].const
-        made = scan_kernels(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body)
-        self.slots = max(self.slots, 1)
+        made = scan_kernels(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body,
+                            (among(op.operands[3:], resident), among(parts.captured, resident)))
         does = f"a scan ({found.role}) {'of what is kept' if found.compacts else 'along a loop'}"
         self.plan.kernel(made.scan, f"{TILE} iterations a block, or several times as many", does)
         self.plan.kernel(made.totals, "the same", "the totals of the blocks, if there are several")
         self.plan.kernel(made.offsets, "one block", "what comes before each block")
-        launch = ScanLaunch(made, known, parts.body.type, used)
+        launch = ScanLaunch(made, known, parts.body.type)
         return self._add(launch, made.scan, made.totals, made.offsets), parts.captured
 
-    def outlined(self, op: Op) -> tuple[int, int]:
+    def outlined(self, op: Op, resident: Container[Value] = ()) -> tuple[int, int]:
         """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
         callee, roles = self.module.functions[op.attrs["callee"]], list(op.attrs["threads"])
         left = op.attrs.get("left", 0)
         carried = len(roles) - left
         roles[carried:] = ["left"] * left
         if "left" not in op.attrs or not _is_in_place(callee, carried):
-            return self.serial(callee.name, op.loc, "results that are not updated in place"), -1
+            return self.serial(callee.name, op.loc, among(op.operands, resident),
+                               "results that are not updated in place"), -1
         sums = [k for k in range(carried) if isinstance(callee.result_types[k], Buffer) and roles[k] != "each"]
         ways = [kernels.APART] if sums else [""]
         if self._can_add(callee, sums):
             ways = [kernels.ATOMIC, kernels.LOCAL]
-        made = [self._outlined_by(callee, roles, sums, way) for way in ways]
+        there = among(op.operands[2:2 + carried], resident), among(op.operands[2 + carried:], resident)
+        made = [self._outlined_by(callee, roles, sums, way, there) for way in ways]
         adders = {}
         if ways == [kernels.APART]:
             for k in sums:
@@ -172,13 +179,14 @@ class LaunchBuilder:
         few = made[1] if len(made) > 1 else None
         return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried
 
-    def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str) -> kernels.MapKernel:
+    def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str,
+                     resident: kernels.Resident) -> kernels.MapKernel:
         """The kernels of an outlined loop whose threads add to arrays in this way."""
         self._write(callee.name, frozenset(2 + k for k in sums) if way == kernels.ATOMIC else frozenset())
         results = [Result(role, t, way if k in sums else "")
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
         made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, [FROM_ZERO], results,
-                                  self._needs(callee), outlined=True)
+                                  self._needs(callee), outlined=True, resident=resident)
         shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
                           for p, r in zip(callee.params[2:], results))
         small = f", if the arrays have {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
@@ -200,8 +208,7 @@ class LaunchBuilder:
         return True
 
     def _tell(self, made: kernels.MapKernel, does: str) -> None:
-        self.slots = max(self.slots, len(made.results))
-        reduced = [r.role for r in made.results if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
+        reduced = [r.role for r in made.results if is_reduced(r)]
         grid = "an iteration a thread" if made.threads == 1 else f"an iteration for {made.threads} threads"
         grid += ", as far as their memory allows" if made.needs.arena else ""
         self.plan.kernel(made.kernel, grid, does + (f", reduced by {', '.join(reduced)}" if reduced else ""))
@@ -210,19 +217,20 @@ class LaunchBuilder:
 
     # --- other ----------------------------------------------------------------------------------------
 
-    def serial(self, name: str, loc: Loc, why: str = "nothing of it is for several threads") -> int:
-        """The launch of a function that one thread runs."""
-        if name not in self._serial:
+    def serial(self, name: str, loc: Loc, resident: tuple[int, ...] = (),
+               why: str = "nothing of it is for several threads") -> int:
+        """The launch of a function that one thread runs; it takes the addresses of the arguments ``resident``."""
+        key = name, resident
+        if key not in self._serial:
             func = self.module.functions[name]
             self._write(name)
             where = func.loc if func.loc.line else loc
             stem = name if name.endswith(".serial") else f"{name}.serial"
-            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
+            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func), resident)
             self.plan.kernel(kernel, "one thread", f"a part of the program, in order: {why}")
-            self.slots = max(self.slots, sum(len(parts_of(t)) for t in func.result_types))
             launch = SerialLaunch(kernel, tuple(func.result_types), self._needs(func).arena)
-            self._serial[name] = self._add(launch, kernel)
-        return self._serial[name]
+            self._serial[key] = self._add(launch, kernel)
+        return self._serial[key]
 
     def product(self, op: Op, func: Function) -> int:
         """The launch of a product of matrices."""
@@ -239,6 +247,11 @@ class LaunchBuilder:
         turned = bool(op.attrs.get("ta")), bool(op.attrs.get("tb"))
         launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library))
         return self._add(launch, kernel, tiles)
+
+
+def among(values: Sequence[Value], chosen: Container[Value]) -> tuple[int, ...]:
+    """The numbers of the values that are among others."""
+    return tuple(k for k, v in enumerate(values) if v in chosen)
 
 
 def _types(ts: Sequence[Any]) -> list[Any]:

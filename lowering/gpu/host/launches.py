@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
-from ..device.kernels import FEW, Known, MapKernel
+from ..device.kernels import FEW, Known, MapKernel, Result
 from ..device.values import parts_of
 from ..image import Kernel
-from .runtime import STRIP, WORD, DeviceArray, Owner, Runtime, arena_size, arguments, decoded, depth
+from .runtime import STRIP, WORD, DeviceArray, Owner, Pending, Runtime, arena_size, arguments, decoded, depth
 
 MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
@@ -32,50 +32,76 @@ def trip_count(lower: int, upper: int, step: int) -> int:
     return len(range(lower, upper, step))
 
 
-@dataclass(frozen=True)
+def is_reduced(result: Result) -> bool:
+    """True for a scalar that the iterations of a loop combine."""
+    return isinstance(result.type, Scalar) and result.role not in ("last", "left")
+
+
 class MapLaunch:
     """Runs a loop: takes (lower, upper, step) of each nested loop, the values before it, and what it captures.
 
     ``sums``: for each array of the role ``add`` that each thread has of its own, the kernel that adds them up; ``few``:
-    the kernels for arrays of few elements.
+    the same loop with kernels for arrays of few elements.
     """
 
-    kernels: MapKernel
-    loops: tuple[Known, ...]
-    sums: dict[int, Kernel]
-    few: MapKernel | None = None
+    def __init__(self, kernels: MapKernel, loops: Sequence[Known], sums: dict[int, Kernel],
+                 few: MapKernel | None = None) -> None:
+        self.kernels, self.kernel, self.loops, self.sums = kernels, kernels.kernel, tuple(loops), sums
+        self.few = MapLaunch(few, loops, {}) if few is not None else None
+        self._adding = [k for k, r in enumerate(few.results) if r.adding] if few is not None else []
+        self._scalars = [r.type for r in kernels.results if isinstance(r.type, Scalar)]
+        self._reduced = [k for k, r in enumerate(kernels.results) if is_reduced(r)]
+        self._most = MOST_PARTIALS if self._reduced else MOST_GRID if kernels.once else MOST_BLOCKS
+        self._memory = bool(kernels.needs.arena or sums)
+        needs = kernels.needs
+        self._simple = not (self._memory or needs.recursion or self._scalars or few is not None)
+        self._counted = self._simple and self.loops == ((0, 1),) and not kernels.results
 
     def __call__(self, rt: Runtime, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]
-                 ) -> list[Any]:
+                 ) -> Sequence[Any]:
         """The results, one for each role."""
-        if self.few is not None and all(carried[k].count() <= FEW for k, r in enumerate(self.few.results) if r.adding):
-            return replace(self, kernels=self.few, few=None)(rt, bounds, carried, captured)
+        if self._counted:                            # for i in range(n), which only writes arrays
+            count = bounds[1]
+            if count > 0:
+                grid = blocks_for(count * self.kernels.threads, self.kernel.block, self._most)
+                rt.driver.launch(rt.loaded, self.kernel, grid, [rt.status, count, *arguments(captured)])
+            return ()
+        if self.few is not None and all(carried[k].count() <= FEW for k in self._adding):
+            return self.few(rt, bounds, carried, captured)
         ranges = [(lower, trip_count(lower, upper, step), step) for lower, upper, step in
                   zip(bounds[::3], bounds[1::3], bounds[2::3])]
         count = 1
         for _, n, _ in ranges:
             count *= n
-        results = self.kernels.results
         if not count:
-            return [*carried, *[0] * (len(results) - len(carried))]
-        kernel, args, keep = self.kernels.kernel, [rt.status], []
-        scalars = [r.type for r in results if isinstance(r.type, Scalar)]
-        reduced = [k for k, r in enumerate(results) if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
-        most = MOST_PARTIALS if reduced else MOST_GRID if self.kernels.once else MOST_BLOCKS
-        grid = self.kernels.blocks([n for _, n, _ in ranges], most)
-        if self.kernels.needs.arena or self.sums:
+            return [*carried, *[0] * (len(self.kernels.results) - len(carried))]
+        grid = self.kernels.blocks([n for _, n, _ in ranges], self._most)
+        sizes = [x for r, (first, each) in zip(ranges, self.loops) for x, known in zip(r, (first, None, each))
+                 if known is None]
+        if self._simple:
+            rt.driver.launch(rt.loaded, self.kernel, grid,
+                             [rt.status, *sizes, *arguments(carried), *arguments(captured)])
+            return carried
+        return self._run(rt, grid, sizes, carried, captured)
+
+    def _run(self, rt: Runtime, grid: int, bounds: list[int], carried: Sequence[Any], captured: Sequence[Any]
+             ) -> list[Any]:
+        """The results of a loop that combines values, or whose threads need memory."""
+        kernel, needs, args, keep = self.kernel, self.kernels.needs, [rt.status], []
+        if self._memory:
             grid, strip, words = self._shares(rt, grid, kernel.block, carried)
-            if self.kernels.needs.arena:
+            if needs.arena:
                 arena = rt.own((strip + WORD * words) * grid * kernel.block)
                 keep.append(arena)
                 args += [arena.address, strip, words]
-        if self.kernels.needs.recursion:
+        if needs.recursion:
             args.append(depth(rt.driver))
-        args += [x for r, (first, each) in zip(ranges, self.loops) for x, known in zip(r, (first, None, each))
-                 if known is None]
-        if scalars:
-            args.append(rt.slots)
-        partial = rt.own(WORD * len(reduced) * grid) if reduced else None
+        args += bounds
+        memory, place = rt.numbers(len(self._scalars)) if self._scalars else (rt.record, 0)
+        slots = memory.address + WORD * place
+        if self._scalars:
+            args.append(slots)
+        partial = rt.own(WORD * len(self._reduced) * grid) if self._reduced else None
         if partial is not None:
             args.append(partial.address)
         values, sizes, private = self._carried(rt, carried, grid * kernel.block)
@@ -87,15 +113,10 @@ class MapLaunch:
                              [rt.status, whole.count(), whole.address, own.address, grid * kernel.block])
         if grid > 1 and partial is not None:
             assert self.kernels.finish is not None
-            starts = arguments([carried[k] for k in reduced])
-            rt.driver.launch(rt.loaded, self.kernels.finish, 1, [rt.status, rt.slots, partial.address, grid, *starts])
-        found = self._read(rt, scalars)
-        return [next(found) if isinstance(r.type, Scalar) else carried[k] for k, r in enumerate(results)]
-
-    def _read(self, rt: Runtime, scalars: Sequence[Scalar]) -> Iterator[Any]:
-        if scalars:
-            words = rt.read(len(scalars))
-            yield from (decoded(words[k:k + 1], t) for k, t in enumerate(scalars))
+            starts = arguments([carried[k] for k in self._reduced])
+            rt.driver.launch(rt.loaded, self.kernels.finish, 1, [rt.status, slots, partial.address, grid, *starts])
+        found = iter([Pending(rt, memory, place + k, t) for k, t in enumerate(self._scalars)])
+        return [next(found) if isinstance(r.type, Scalar) else carried[k] for k, r in enumerate(self.kernels.results)]
 
     def _shares(self, rt: Runtime, grid: int, block: int, carried: Sequence[Any]) -> tuple[int, int, int]:
         """The blocks that the arena has room for, and the bytes and words for each of their threads."""
@@ -131,11 +152,13 @@ class SerialLaunch:
 
     def __call__(self, rt: Runtime, *given: Any) -> list[Any]:
         arena, ctx = rt.serial(self.allocates)
-        rt.driver.launch(rt.loaded, self.kernel, 1, [rt.status, ctx, rt.slots, *arguments(given)])
-        if not self.types:
-            return []
         widths = [len(parts_of(t)) for t in self.types]
-        words, out, at = rt.read(sum(widths)), [], 0
+        memory, place = rt.numbers(sum(widths)) if self.types else (rt.record, 0)
+        slots = memory.address + WORD * place
+        rt.driver.launch(rt.loaded, self.kernel, 1, [rt.status, ctx, slots, *arguments(given)])
+        if all(isinstance(t, Scalar) for t in self.types):
+            return [Pending(rt, memory, place + k, t) for k, t in enumerate(self.types)]
+        words, out, at = rt.read(memory, place, sum(widths)), [], 0
         for t, n in zip(self.types, widths):
             out.append(self._result(arena, t, words[at:at + n], given))
             at += n

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ....ir.dominance import strongly_connected
 from ....ir.graph import Block, Edge, Function, Module, Op, Value
-from ....ir.ops import OPS as IR_OPS
 from ....ir.types import Stack
 from ....loop_level.types import as_types, buffer_type, type_of
 from ....passes.analysis.loops import Loop, loop_forest, raising_blocks
 from ..device.patterns import is_carried_parallel
 from .nests import captured_by, defined, function, read
+from .residence import Residence, is_arithmetic
 
 FEW = 32
 """Iterations of a loop that is not worth a kernel: less than a warp."""
@@ -181,23 +181,25 @@ def _cut(module: Module, func: Function, loop: Loop, order: list[Block]) -> None
 _ELEMENT = ("load", "store")
 
 
-def serial_runs(module: Module, func: Function, host: set[str]) -> None:
-    """Make functions of runs of ops on elements, and of loops that one thread runs."""
+def serial_runs(module: Module, func: Function, host: set[str], root: str) -> None:
+    """Make functions of runs of ops on elements, and on scalars of the device, and of loops that one thread runs."""
+    resident = Residence(func, func.name == root, lambda op: is_parallel(op) or _is_serial(op, host), host)
     for block in func.blocks:
-        _runs_of(module, func, block, host)
+        _runs_of(module, func, block, host, resident)
 
 
-def _runs_of(module: Module, func: Function, block: Block, host: set[str]) -> None:
+def _runs_of(module: Module, func: Function, block: Block, host: set[str], resident: Residence) -> None:
     out: list[Op] = []
     run: list[Op] = []
     made: set[Value] = set()
 
     def flush() -> None:
-        out.extend(_serial(module, func, block, run))
+        out.extend(_serial(module, func, block, run, resident))
         run.clear()
         made.clear()
     for op in block.ops:
-        if op.name in _ELEMENT or _is_serial(op, host) or _may_run(op) and any(v in made for v in read([op])):
+        on_device = _may_run(op) and any(v in made for v in read([op])) or _is_of_device(op, resident)
+        if op.name in _ELEMENT or _is_serial(op, host) or on_device:
             run.append(op)
             made |= set(defined([op]))
             continue
@@ -208,7 +210,7 @@ def _runs_of(module: Module, func: Function, block: Block, host: set[str]) -> No
             flush()
         out.append(op)                               # reads nothing of the run, which may come after it
         for region in op.regions if op.name == "for" and not is_parallel(op) else ():
-            _runs_of(module, func, region, host)
+            _runs_of(module, func, region, host, resident)
     flush()
     block.ops = out
 
@@ -221,12 +223,18 @@ def _is_serial(op: Op, host: set[str]) -> bool:
 
 def _may_run(op: Op) -> bool:
     """True if a thread can run an op that depends on what a run computes."""
-    return op.name in IR_OPS and IR_OPS[op.name].elementwise or op.name == "check"
+    return is_arithmetic(op) or op.name == "check"
 
 
-def _serial(module: Module, func: Function, block: Block, run: Sequence[Op]) -> list[Op]:
-    """The run as one op, or as it is if it is a single access."""
-    if not run or len(run) == 1 and run[0].name in _ELEMENT:
+def _is_of_device(op: Op, resident: Residence) -> bool:
+    """True for arithmetic on scalars of the device whose result stays there, and for checks that depend on them."""
+    return is_arithmetic(op) and op.result in resident or op.name == "check" and any(
+        v in resident for v in op.operands)
+
+
+def _serial(module: Module, func: Function, block: Block, run: Sequence[Op], resident: Residence) -> list[Op]:
+    """The run as one op, or as it is if it is a single access at indices that the host knows."""
+    if not run or len(run) == 1 and run[0].name in _ELEMENT and not any(v in resident for v in _indices(run[0])):
         return list(run)
     inner = [v for op in run for v in op.results]
     outside = set(_read_elsewhere(func, set(run)))
@@ -237,6 +245,10 @@ def _serial(module: Module, func: Function, block: Block, run: Sequence[Op]) -> 
     op = Op(SERIAL, params, (), {"callee": body.name, "results": tuple(results)}, loc=body.loc)
     op.block = block
     return [op]
+
+
+def _indices(op: Op) -> Sequence[Value]:
+    return op.operands[2 if op.name == "store" else 1:]
 
 
 def _read_elsewhere(func: Function, skipped: set[Op]) -> Iterator[Value]:

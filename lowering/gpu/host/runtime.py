@@ -1,4 +1,4 @@
-"""The state of a host program while it runs: arrays in device memory, the status, results of kernels.
+"""The state of a host program while it runs: arrays in device memory, the status, scalars that kernels compute.
 
 Memory is released when the last array in it is collected.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 
 from ....ir.evaluate.meaning import MEANING
-from ....ir.types import Scalar
+from ....ir.types import BOOL, F64, I64, Scalar
 from ..device.thread import FRAME, STACK, WORDS
 from ..driver import DeviceBuffer, Driver
 from ..image import STATUS_WORDS
@@ -48,7 +48,7 @@ class Owner:
     def __init__(self, driver: Driver, size: int) -> None:
         self.address = 0
         self.driver, self.size = driver, size
-        self.address = driver.allocate(max(size, WORD))
+        self.address = driver.allocate(size or WORD)
 
     def give(self) -> int:
         """The address, which the receiver releases."""
@@ -65,11 +65,12 @@ class Owner:
 class DeviceArray:
     """A buffer of the loop level: ``strides``, in elements, is None in C order.  ``owner`` is kept alive."""
 
-    __slots__ = ("owner", "address", "shape", "strides", "dtype")
+    __slots__ = ("owner", "address", "shape", "strides", "dtype", "_words")
 
     def __init__(self, owner: Owner | None, address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None,
                  dtype: np.dtype) -> None:
         self.owner, self.address, self.shape, self.strides, self.dtype = owner, address, shape, strides, dtype
+        self._words: tuple[int, ...] | None = None
 
     def steps(self) -> tuple[int, ...]:
         """The stride of each axis in elements."""
@@ -90,42 +91,84 @@ class DeviceArray:
             out *= n
         return out
 
-    def words(self) -> list[int]:
+    def words(self) -> tuple[int, ...]:
         """The parts of the buffer as arguments of a kernel."""
-        return [self.address, *self.shape, *(self.strides or ())]
+        if self._words is None:
+            self._words = self.address, *self.shape, *(self.strides or ())
+        return self._words
+
+
+class Pending:
+    """A scalar that kernels compute: it stays on the device, at ``address``, until the host needs it.
+
+    It is at ``place`` among the numbers of ``memory``.
+    """
+
+    __slots__ = ("rt", "memory", "place", "type", "value")
+
+    def __init__(self, rt: Runtime, memory: Owner, place: int, type: Scalar) -> None:
+        self.rt, self.memory, self.place, self.type = rt, memory, place, type
+        self.value: Any = None
+
+    @property
+    def address(self) -> int:
+        return self.memory.address + WORD * self.place
+
+    def get(self) -> Any:
+        """The number on the host; waits for the device."""
+        if self.value is None:
+            self.value = decoded(self.rt.read(self.memory, self.place, 1), self.type)
+        return self.value
+
+
+def now(x: Any) -> Any:
+    """A scalar on the host."""
+    return x.get() if type(x) is Pending else x
+
+
+NUMBERS = 504
+"""Numbers that kernels write in the first memory of a run, behind the status: 4 KiB with it."""
 
 
 class Runtime:
-    """One run of a program on a device."""
+    """What a run of a program has on a device: the status, memory for the scalars that kernels compute, and an arena.
 
-    def __init__(self, driver: Driver, loaded: Any, slots: int, may_fail: bool,
-                 failure: Callable[..., BaseException]) -> None:
-        self.driver, self.loaded, self.may_fail, self.failure = driver, loaded, may_fail, failure
-        self.owners: WeakSet[Owner] = WeakSet()
-        self.record = self.own(WORD * (STATUS_WORDS + slots))
-        self.status, self.slots = self.record.address, self.record.address + WORD * STATUS_WORDS
-        self._words = np.empty(STATUS_WORDS + slots, np.int64)
+    Runs that follow one another use the same ones (``taken``); ``begin`` says for which program.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.loaded: Any = None
+        self.may_fail = False
+        self.failure: Callable[..., BaseException] = RuntimeError
+        self.record = Owner(driver, WORD * (STATUS_WORDS + NUMBERS))
+        self.status = self.record.address
+        self._numbers, self._next, self._end = self.record, STATUS_WORDS, STATUS_WORDS + NUMBERS
+        self._words = np.empty(STATUS_WORDS + NUMBERS, np.int64)
         self._serial: dict[bool, tuple[Owner, Owner]] = {}
+        self._used = False                           # the arena has been used by this run
         driver.fill(self.status, 0, WORD * STATUS_WORDS)
+
+    def begin(self, loaded: Any, may_fail: bool, failure: Callable[..., BaseException]) -> None:
+        self.loaded, self.may_fail, self.failure, self._used = loaded, may_fail, failure, False
+        self._numbers, self._next, self._end = self.record, STATUS_WORDS, STATUS_WORDS + NUMBERS
 
     # --- memory -------------------------------------------------------------------------------------
 
     def own(self, size: int) -> Owner:
         """New memory."""
-        owner = Owner(self.driver, size)
-        self.owners.add(owner)
-        return owner
+        return Owner(self.driver, size)
 
     def release(self) -> None:
-        """Release everything at once: the traceback of an exception keeps the variables of the program."""
-        for owner in list(self.owners):
+        """Release everything at once."""
+        for owner in (self.record, *(owner for pair in self._serial.values() for owner in pair)):
             owner.release()
 
     def empty(self, dtype: np.dtype, *shape: int) -> DeviceArray:
         size = dtype.itemsize
         for n in shape:
             size *= n
-        owner = self.own(size)
+        owner = Owner(self.driver, size)
         return DeviceArray(owner, owner.address, shape, None, dtype)
 
     def zeros(self, dtype: np.dtype, *shape: int) -> DeviceArray:
@@ -139,19 +182,59 @@ class Runtime:
             self.driver.fill(a.address, byte, a.count() * a.dtype.itemsize)
 
     def serial(self, allocates: bool) -> tuple[Owner, int]:
-        """The arena of kernels of one thread, which lives as long as the run, and the address of the thread's words.
+        """The arena of kernels of one thread, and the address of the thread's words.
 
         It is empty for functions that do not allocate.
         """
-        if allocates not in self._serial:
+        found = self._serial.get(allocates)
+        if found is None:
             size = arena_size(self.driver) // 4 if allocates else 0
-            arena, ctx = self.own(2 * size), self.own(WORD * len(WORDS))
-            state = {"status": self.status, "top": arena.address, "end": arena.address + size, "frame": 1,
-                     "limit": size // WORD, "base": arena.address + size, "stride": WORD, "depth": depth(self.driver)}
-            self.driver.upload(ctx.address, np.array([state[name] for name in WORDS], np.int64))
-            self._serial[allocates] = arena, ctx
+            found = self._serial[allocates] = self.own(2 * size), self.own(WORD * len(WORDS))
+            self._restart(allocates)
+        elif allocates and not self._used:
+            self._restart(allocates)
+        self._used |= allocates
+        return found[0], found[1].address
+
+    def _restart(self, allocates: bool) -> None:
+        """Fill the words of the thread: nothing of the arena is in use."""
         arena, ctx = self._serial[allocates]
-        return arena, ctx.address
+        size = arena.size // 2
+        state = {"status": self.status, "top": arena.address, "end": arena.address + size, "frame": 1,
+                 "limit": size // WORD, "base": arena.address + size, "stride": WORD, "depth": depth(self.driver)}
+        self.driver.upload(ctx.address, np.array([state[name] for name in WORDS], np.int64))
+
+    # --- scalars ------------------------------------------------------------------------------------
+
+    def numbers(self, count: int) -> tuple[Owner, int]:
+        """Memory for scalars that a kernel computes, and the place of the first one in it."""
+        if self._next + count > self._end:
+            self._numbers, self._next, self._end = self.own(WORD * max(count, NUMBERS)), 0, max(count, NUMBERS)
+        place = self._next
+        self._next += count
+        return self._numbers, place
+
+    def read(self, memory: Owner, place: int, count: int) -> np.ndarray:
+        """Numbers in ``memory``, as words; raises the exception of a kernel that has failed."""
+        if memory is not self.record:
+            self.check()
+            words = np.empty(count, np.int64)
+            self.driver.download(words, memory.address + WORD * place)
+            return words
+        words = self._words[:place + count]
+        self.driver.download(words, self.status)
+        if words[0]:
+            raise self.failure(int(words[0]), *map(int, words[1:5]))
+        return words[place:]
+
+    def resident(self, x: Any, t: Scalar) -> Pending:
+        """A scalar in the memory of the device, for kernels that take its address."""
+        if type(x) is Pending:
+            return x
+        found = Pending(self, *self.numbers(1), t)
+        found.value = x
+        self.driver.upload(found.address, np.array([x], t.np))
+        return found
 
     def load(self, a: DeviceArray, *index: int) -> Any:
         """One element, on the host."""
@@ -160,34 +243,107 @@ class Runtime:
         self.check()
         return as_host(x[0])
 
+    def peek(self, t: Scalar, a: DeviceArray, *index: int) -> Pending:
+        """One element as it is now, on the device."""
+        found = Pending(self, *self.numbers(1), t)
+        self.driver.copy(found.address, a.at(index), a.dtype.itemsize)
+        return found
+
     def store(self, x: Any, a: DeviceArray, *index: int) -> None:
-        self.driver.upload(a.at(index), np.array([x], a.dtype))
+        if type(x) is Pending:
+            self.driver.copy(a.at(index), x.address, a.dtype.itemsize)
+        else:
+            self.driver.upload(a.at(index), np.array([x], a.dtype))
 
     # --- failures -----------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Raise the exception of a kernel that has failed."""
         if self.may_fail:
-            self.read(0)
-
-    def finish(self) -> None:
-        """Check for failures at the end; a driver that records what is done for later calls checks then."""
-        postpone = getattr(self.driver, "postpone", None)
-        if not (self.may_fail and postpone is not None and postpone(self.check)):
-            self.check()
-
-    def read(self, count: int) -> np.ndarray:
-        """The first ``count`` slots, as words; raises the exception of a kernel that has failed."""
-        words = self._words[:STATUS_WORDS + count]
-        self.driver.download(words, self.status)
-        if words[0]:
-            raise self.failure(int(words[0]), *map(int, words[1:5]))
-        return words[STATUS_WORDS:]
+            self.read(self.record, STATUS_WORDS, 0)
 
     def fail(self, number: int, *operands: Any) -> None:
         """Raise an exception of the host program, unless a kernel has failed before."""
         self.check()
         raise self.failure(number + 1, *map(_word, operands))
+
+    # --- results ------------------------------------------------------------------------------------
+
+    def finish(self, results: Sequence[Any]) -> list[Any]:
+        """The results as the caller gets them: numbers, and arrays that are its own, each in memory of its own.
+
+        Raises the exception of a kernel that has failed.  While a driver records what is done for later calls, numbers
+        are arrays without axes, and the check is made later.
+        """
+        recording = is_recording(self.driver)
+        if recording and self.may_fail:
+            self.driver.postpone(self.check)         # type: ignore[attr-defined]
+        given: set[int] = set()
+        out: list[Any] = []
+        last = 0
+        for x in results:
+            if type(x) is DeviceArray:
+                owner = x.owner
+                if owner is None or owner.address != x.address or id(owner) in given:
+                    x = self._copied(x)
+                given.add(id(x.owner))
+            elif type(x) is Pending:
+                if recording:
+                    x = self._array(x)
+                elif x.memory is self.record:
+                    last = max(last, x.place)
+            out.append(x)
+        if last:
+            self.read(self.record, last, 1)          # all numbers to the last one, in one transfer
+            out = [self._found(x) if type(x) is Pending else x for x in out]
+        elif not recording:
+            self.check()
+        return [now(x) for x in out] if self._numbers is not self.record else out
+
+    def _found(self, x: Pending) -> Any:
+        """The value of a result, of which the memory has been read."""
+        return x.get() if x.memory is not self.record else decoded(self._words[x.place:x.place + 1], x.type)
+
+    def _array(self, x: Pending) -> DeviceArray:
+        """An array without axes that has a scalar's value."""
+        made = self.empty(x.type.np)
+        self.driver.copy(made.address, x.address, x.type.np.itemsize)
+        return made
+
+    def _copied(self, a: DeviceArray) -> DeviceArray:
+        made = self.empty(a.dtype, *a.shape)
+        if made.count():
+            self.driver.copy(made.address, a.address, made.count() * a.dtype.itemsize)
+        return made
+
+
+# --- what runs leave for those after them -------------------------------------------------------------------
+
+def idle(driver: Driver) -> list[Runtime]:
+    """The ``Runtime`` of runs that have ended.  A run takes one, or makes one, and puts it back if it succeeds."""
+    found: list[Runtime] = vars(driver).setdefault("_idle", [])
+    return found
+
+
+def release_idle(driver: Driver) -> None:
+    """Release the memory that runs have left for those after them."""
+    left = idle(driver)
+    while left:
+        left.pop().release()
+
+
+def is_recording(driver: Driver) -> bool:
+    """True while a driver records what is done for later calls."""
+    return getattr(driver, "capture", None) is not None
+
+
+def forget_locals(error: BaseException) -> None:
+    """Clear the frames that an exception has ended, which keep the arrays of the program: their memory is released."""
+    at = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    while at is not None:
+        with suppress(RuntimeError):                 # a frame that is still running
+            at.tb_frame.clear()
+        at = at.tb_next
 
 
 def _word(x: Any) -> int:
@@ -220,8 +376,13 @@ def as_argument(x: Any) -> int | float:
 def arguments(xs: Sequence[Any]) -> list[int | float]:
     out: list[int | float] = []
     for x in xs:
-        if isinstance(x, DeviceArray):
+        kind = type(x)
+        if kind is DeviceArray:
             out += x.words()
+        elif kind is float or kind is int:
+            out.append(x)
+        elif kind is Pending:
+            out.append(x.address)
         else:
             out.append(as_argument(x))
     return out
@@ -262,30 +423,16 @@ def reshape(a: DeviceArray, *shape: int) -> DeviceArray:
     return DeviceArray(a.owner, a.address, shape, a.strides, a.dtype)
 
 
-# --- to and from the caller -----------------------------------------------------------------------------------
+# --- from the caller ------------------------------------------------------------------------------------------
+
+NATIVE = {F64: float, I64: int, BOOL: bool}
+"""The types of Python's scalars, which host programs take as they are."""
+
 
 def received(x: Any, t: Any) -> Any:
     """A leaf of the arguments as a value of the program; ``t`` is the type of the parameter."""
+    if type(x) is DeviceArray:
+        return x
     if isinstance(x, DeviceBuffer):
         return DeviceArray(None, x.address, tuple(x.shape), None, x.dtype)
-    return as_host(t.np.type(x))
-
-
-def returned(rt: Runtime, results: Sequence[Any]) -> list[Any]:
-    """The results as the caller gets them: buffers that are its own, each in memory of its own."""
-    given: set[int] = set()
-    out: list[Any] = []
-    for x in results:
-        if not isinstance(x, DeviceArray):
-            out.append(x)
-            continue
-        owner = x.owner
-        if owner is None or owner.address != x.address or id(owner) in given:
-            fresh = rt.empty(x.dtype, *x.shape)
-            if fresh.count():
-                rt.driver.copy(fresh.address, x.address, fresh.count() * x.dtype.itemsize)
-            owner = fresh.owner
-        assert owner is not None
-        given.add(id(owner))
-        out.append((owner, x))
-    return [DeviceBuffer(x[0].give(), x[1].shape, x[1].dtype) if isinstance(x, tuple) else x for x in out]
+    return x if type(x) is NATIVE.get(t) else as_host(t.np.type(x))

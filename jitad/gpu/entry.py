@@ -1,0 +1,129 @@
+"""Entry points of functions that run on a device: machine code that recognises a call, and the Python that makes it.
+
+As for functions of the CPU (``lowering/python/entry_point.py``), calls of the object that a user holds go to machine
+code, which tests the types of the arguments and the guards on captured state.  It takes numbers of Python and device
+arrays, which it knows by their class and by the object that describes their kind (``DeviceArray.kind``).  Then it calls
+``run`` with the arguments and the captured values, as they are.  Any other call goes on to the next entry, and at last
+to ``DeviceDispatcher``, which makes what an array lacks: ``kind`` and ``passed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..calling.compiled import Compiled, Prototype
+from ..frontend.captured.leaves import Leaf
+from ..frontend.captured.places import Place
+from ..ir.types import BOOL, F64, I64, Array
+from ..lowering.jit import cpu
+from ..lowering.llvm import capi
+from ..lowering.llvm.capi import function, pointer
+from ..lowering.llvm.emit import Code, Writer, global_name
+from ..lowering.math.ops import Options
+from ..lowering.python.attributes import Attributes
+from ..lowering.python.callable import LAST
+from ..lowering.python.entry import Entry
+from ..lowering.python.guards import Reads
+from ..lowering.python.hints import Hints, Unreadable
+from ..lowering.python.unbox import Unboxer
+from ..pytree import LEAF
+from .arrays import DeviceArray, kind_of
+
+NAME = "jitad.device_entry"
+
+
+def readable(leaves: Iterable[Any], captured: Iterable[Leaf]) -> bool:
+    """True if the arguments are Python's numbers and arrays with axes, and the captured values floats and such arrays.
+    """
+    return all(isinstance(leaf, Leaf) and (_is_array(leaf) or leaf.weak and leaf.type in (F64, I64, BOOL))
+               for leaf in leaves) and all(_is_array(leaf) or leaf == _FLOAT for leaf in captured)
+
+
+_FLOAT = Leaf(F64, True)
+
+
+def _is_array(leaf: Leaf) -> bool:
+    return isinstance(leaf.type, Array) and leaf.type.rank > 0
+
+
+def entry_point(compiled: Compiled, target: str, run: Callable[..., Any]) -> Entry | None:
+    """An entry that passes calls on to ``run``; None if a guard cannot be tested by machine code."""
+    program = compiled.program
+    entry = Entry(NAME, Prototype(NAME, (), ()), (), len(compiled.signature.leaves), (), LEAF, "", False,
+                  compiled.failures)
+    writer = Writer(cpu.target().triple, cpu.target().layout)
+    with capi.recording() as objects:
+        try:
+            _write(writer, entry, target, list(compiled.signature.leaves),
+                   list(zip(program.captured, program.captured_leaves)), program.guards, run)
+        except Unreadable:
+            return None
+    native = cpu.Native(writer.text(), Options(), [NAME], {})
+    entry.code = native.address(NAME)
+    compiled.kept += [entry, native, objects, run]
+    return entry
+
+
+def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], captured: Sequence[tuple[Place, Leaf]],
+           guards: Sequence[Any], run: Callable[..., Any]) -> None:
+    code = Code()
+    likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
+    unboxer = Unboxer(code, code.label("miss"), likely)
+    miss = unboxer.miss
+    unboxer.require_equal("i64", code.op(f"and i64 %nargsf, {capi.NARGS_MASK}", "n"), str(entry.count))
+    unboxer.require_equal("ptr", "%kwnames", "null")
+    slots = Attributes(unboxer, Hints((), 0))
+    given = [unboxer.load("ptr", "%args", 8 * k) for k in range(len(leaves))]
+    for obj, leaf in zip(given, leaves):
+        _require(unboxer, slots, obj, leaf, target)
+    if guards or captured:
+        reads = _Reads(unboxer, guards, captured, {}, False)
+        entry.hints = reads.hints
+        found = reads.objects_of_captured()
+        for obj, (_, leaf) in zip(found, captured):
+            _require(unboxer, slots, obj, leaf, target)
+        given += found
+    code.do(f"store ptr {capi.memory(entry.mark)}, ptr {unboxer.at('%callable', LAST)}, align 8")
+    passed = code.alloca("ptr", max(len(given), 1))
+    for k, obj in enumerate(given):
+        code.do(f"store ptr {obj}, ptr {unboxer.at(passed, 8 * k)}, align 8")
+    made = code.op(f"call ptr {function('PyObject_Vectorcall')}(ptr {pointer(run)}, ptr {passed}, "
+                   f"i64 {len(given)}, ptr null)", "made")
+    code.end(f"ret ptr {made}")
+    code.start(miss)
+    following = code.op(f"load ptr, ptr {capi.memory(entry.mark)}, align 8")
+    went = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")
+    code.end(f"ret ptr {went}")
+    head = f"define ptr {global_name(NAME)}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) nounwind"
+    writer.function(NAME, text := f"{head} {{\n{code.text()}\n}}\n")
+    writer.outside(capi.symbols(text))
+
+
+def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: str) -> None:
+    """Test that an object is a number, or a contiguous array, of the type of ``leaf``."""
+    if not isinstance(leaf.type, Array):
+        unboxer.leaf(leaf, obj)
+        return
+    unboxer.require_type(obj, DeviceArray)
+    found = slots.read(obj, DeviceArray, ("_kind", "_passed", "shape"), ())
+    kind = kind_of(target, leaf.type.dtype.np, tuple(n == 1 for n in leaf.type.dims))
+    unboxer.require_all(f"eq ptr {found['_kind']}, {pointer(kind)}", f"ne ptr {found['_passed']}, {pointer(None)}")
+    for axis, n in enumerate(leaf.type.dims):
+        if n not in (None, 1):
+            size = unboxer.load("ptr", found["shape"], capi.TUPLE_ITEMS + 8 * axis)
+            unboxer.require_equal("i64", unboxer.integer(size), str(n))
+
+
+class _Reads(Reads):
+    """Tests the guards, and finds the captured objects."""
+
+    def objects_of_captured(self) -> list[str]:
+        self._functions()
+        for guard in self.guards:
+            self._guard(guard)
+        if self.same:
+            self.unboxer.require_all(*self.same)
+        return [self.pointer(place) for place, _ in self.captured]
+
+

@@ -1,0 +1,73 @@
+"""Updates of an array by what is computed from it: stored before, unless each element reads only its own place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, interpret, jit
+
+
+def columns(q, r):
+    q = q.copy()
+    for j in range(q.shape[1]):
+        for i in range(j + 1):
+            q[:, j] -= 0.1 * r * q[:, i] * np.dot(q[:, i], q[:, j])
+    return np.sum(q * q)
+
+
+def rows(q, r):
+    q = q.copy()
+    for j in range(len(q)):
+        for i in range(len(q)):
+            q[j] = q[j] * r + q[i]
+            q[j, 1:] += 0.5 * q[i, 1:]
+    return np.sum(q * q)
+
+
+def blocks(q, r):
+    """Rows and columns that overlap: what is read at another place has to be stored before."""
+    q = q.copy()
+    q[1:, :] += r * q[:-1, :]
+    q[:, 1:] = q[:, :-1] * q[:, 1:]
+    q[1:, 1:] -= r * q[:-1, 1:] + q[1:, :-1]
+    q[::2, 0] *= q[1::2, 1]
+    return np.sum(q * q)
+
+
+def transposed(q, r):
+    q = q[:3, :3].copy()
+    q[:, :] += r * q.T
+    q[0, :] = q[:, 1] + q[0, ::-1]
+    q[:2] -= q[1:] * q[0]
+    return np.sum(q * np.arange(9.0).reshape(3, 3))
+
+
+def one_element(q, r):
+    q = q.copy()
+    for j in range(q.shape[1] - 1):
+        q[1:2, j:j + 1] = r * q[0:1, j + 1:j + 2] + q[1:2, j:j + 1]
+        q[j:j + 1] += r * q[j + 1:j + 2]
+    return np.sum(q * q)
+
+
+PROGRAMS: list[Callable[..., float]] = [columns, rows, blocks, transposed, one_element]
+Q = np.random.default_rng(0).normal(0.0, 1.0, (4, 4))
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_agrees_with_numpy_and_the_interpreter(f: Callable[..., float]) -> None:
+    expected = f(Q, 0.5)
+    assert jit(f)(Q, 0.5) == pytest.approx(expected, rel=1e-12)
+    assert jit(f, parallel=True)(Q, 0.5) == pytest.approx(expected, rel=1e-12)
+    assert interpret(f, Q, 0.5) == pytest.approx(expected, rel=1e-12)
+    check_grads(jit(f), (Q, 0.5), order=1)
+
+
+def test_columns_take_no_memory() -> None:
+    """Neither a column nor what is subtracted from it is stored."""
+    f = jit(columns)
+    f(Q, 0.5)
+    assert f.inspect("loops").count(" = alloc ") == 1           # the copy of q
