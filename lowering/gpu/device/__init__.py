@@ -15,6 +15,6 @@ Files, in reading order::
     kernels          kernels for loops, and for parts of a program in one thread
     scans            kernels for running totals
     turned           kernels that read arrays across their lines, such as transpositions
-    product_kernels  kernels for products of matrices, an element a thread
-    tiles            the same through shared memory
+    tiles            kernels for products of matrices
+    wide             kernels whose threads access 16 bytes at once
 """

@@ -72,14 +72,14 @@ class Emitter:
         self.code.do(text)
         return ""
 
-    def load(self, t: Scalar, ptr: str, space: int = 0) -> str:
-        x = self.access(f"load {types.memory(t)}, {_pointer(ptr, space)}, align {types.width(t)}", result=True)
+    def load(self, t: Scalar, ptr: str, space: int = 0, align: int = 0) -> str:
+        x = self.access(f"load {types.memory(t)}, {_pointer(ptr, space)}, align {align or types.width(t)}", result=True)
         return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
 
-    def store(self, t: Scalar, value: str, ptr: str, space: int = 0) -> None:
+    def store(self, t: Scalar, value: str, ptr: str, space: int = 0, align: int = 0) -> None:
         if t.is_bool:
             value = self.code.op(f"zext i1 {value} to i8", "byte")
-        self.access(f"store {types.memory(t)} {value}, {_pointer(ptr, space)}, align {types.width(t)}")
+        self.access(f"store {types.memory(t)} {value}, {_pointer(ptr, space)}, align {align or types.width(t)}")
 
     def load_word(self, type: str, ptr: str) -> str:
         """A part of a value, in memory of the thread's own."""

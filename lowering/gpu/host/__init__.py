@@ -8,6 +8,7 @@ Files, in reading order::
     plan            the printed plan
     runtime         arrays of the device, the status, scalars
     launches        how kernels are launched
+    wide_launch     how a nest is whose threads can access 16 bytes
     scan_launch     how the kernels of a scan are
     product_launch  how a product of matrices is
     launch_builder  writes the kernels of each launch

@@ -12,7 +12,7 @@ from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import F32, F64, Scalar
 from ....loop_level.types import Buffer, buffer_type
 from ....loop_level.verify import origins_of
-from ..device import kernels, memory, product_kernels
+from ..device import kernels, memory
 from ..device.emitter import Shared
 from ..device.function import write_function
 from ..device.kernels import Needs, Result
@@ -20,16 +20,18 @@ from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
 from ..device.scans import TILE, scan_kernels
-from ..device.tiles import tile_kernel
+from ..device.tiles import product_kernel, tile_kernel
 from ..device.turned import TILE as SIDE
 from ..device.turned import Turned, turned, turned_kernel
+from ..device.wide import Wide, wide, wide_kernel
 from ..image import WARP, Kernel
 from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
-from .nests import Nest, across, additions, loops_of, nest, scan
+from .nests import Nest, across, additions, elementwise, loops_of, nest, scan
 from .partition import callees, reached
 from .plan import Plan
 from .product_launch import ProductLaunch
 from .scan_launch import ScanLaunch
+from .wide_launch import WideLaunch
 
 FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
@@ -65,7 +67,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets"))}
+        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide"))}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -103,7 +105,22 @@ class LaunchBuilder:
                                   resident=(among(found.carried, resident), among(found.captured, resident)))
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
-        return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
+        launch = MapLaunch(made, tuple(known), {})
+        at_once = None if rows else wide(found.loops)
+        if at_once is not None:
+            return self._wide(found, at_once, launch, func, among(found.captured, resident)), found
+        return self._add(launch, made.kernel, made.finish), found
+
+    def _wide(self, found: Nest, at_once: Wide, narrow: MapLaunch, func: Function, resident: tuple[int, ...]) -> int:
+        """The launch of a nest whose threads can access 16 bytes at once."""
+        element = elementwise(self.module, found.loops, at_once, found.captured, func)
+        self._write(element.name)
+        kernel = wide_kernel(self.shared, f"{narrow.kernel.name}_wide", found.body.loc, element, at_once,
+                             found.captured, resident)
+        self.plan.kernel(kernel, f"{at_once.count} iterations a thread",
+                         "the same, 16 bytes at once, if the arrays begin at multiples of them")
+        arrays = among(found.captured, at_once.arrays)
+        return self._add(WideLaunch(kernel, at_once.count, arrays, narrow), narrow.kernel, kernel)
 
     def _across(self, loops: Sequence[Op], loads: Turned, func: Function, resident: Container[Value]
                 ) -> tuple[int, Nest]:
@@ -234,7 +251,7 @@ class LaunchBuilder:
 
     def product(self, op: Op, func: Function) -> int:
         """The launch of a product of matrices."""
-        kernel = product_kernels.product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
+        kernel = product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
         out = buffer_type(op.operands[0])
         tiles = tile_kernel(self.shared, f"{kernel.name}_tiles", op) if out.dtype.is_float and out.rank > 1 else None
         library = self.library() if out.dtype in (F32, F64) else ""

@@ -20,6 +20,7 @@ from ....loop_level.types import as_types, buffer_type, type_of
 from ..device.patterns import Scan
 from ..device.scans import Body
 from ..device.turned import Turned
+from ..device.wide import Wide
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> 
     body = function(module, f"{func.name}.nest", [*ivs, b, *captured], region.ops, [b])
     body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured))
+
+
+def elementwise(module: Module, loops: Sequence[Op], found: Wide, captured: Sequence[Value], func: Function
+                ) -> Function:
+    """The body of a nest as a function of the elements that it loads, and of what is captured, to those it stores."""
+    region = loops[-1].regions[0]
+    ops = [op for op in region.ops if op not in found.loads and op not in found.stores]
+    return function(module, f"{func.name}.element", [*(op.result for op in found.loads), *captured], ops,
+                    [op.operands[0] for op in found.stores])
 
 
 def across(module: Module, loops: Sequence[Op], found: Turned, func: Function) -> tuple[Nest, Function]:
