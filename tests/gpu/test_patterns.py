@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from jitad.lowering.gpu.host import scan_launch
 
-from jitad import grad
+from jitad import grad, jit
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import Case, compare, compiled
+from tests.gpu.running import OnDevice
 
 RNG = np.random.default_rng(3)
 SIZES = (0, 1, 31, 32, 33, 1025, 4500)
@@ -140,6 +141,26 @@ def test_gradients_of_gathers() -> None:
         case = compiled(lambda x, i, f=fun: grad(f)(x, i), np.ones(8), np.zeros(5, np.int64))
         assert "by atomics" in case.program.plan()
         at_sizes(case, lambda n: [RNG.normal(size=40), RNG.integers(0, 10, n)])
+
+
+# --- sorting ----------------------------------------------------------------------------------------------
+
+def test_sorts() -> None:
+    """All elements of a level at once; stable, NaN last; along an axis, and in gradients."""
+    order = OnDevice(jit(lambda x: (np.argsort(x), np.sort(x)), target="cuda-sim"))
+    for n in (0, 1, 2, 31, 32, 33, 300):
+        for x in (with_ties(n, np.float64, 3), with_ties(n, np.int32)):
+            places, values = order(x)
+            np.testing.assert_array_equal(places, np.argsort(x, kind="stable"))
+            np.testing.assert_array_equal(values, np.sort(x))
+    matrix = with_ties(200, np.float32).reshape(5, 40)
+    rows = OnDevice(jit(lambda x: (np.sort(x, axis=1), np.sort(x, axis=0)), target="cuda-sim"))
+    for found, axis in zip(rows(matrix), (1, 0)):
+        np.testing.assert_array_equal(found, np.sort(matrix, axis=axis))
+    x, c = RNG.normal(size=40), np.arange(40.0)
+    slope = OnDevice(jit(grad(lambda x: (np.sort(x) * c).sum()), target="cuda-sim"))
+    np.testing.assert_array_equal(slope(x), np.argsort(np.argsort(x)))
+    assert "reads an element" not in jit(np.sort, target="cuda-sim").inspect("plan", x)
 
 
 # --- rows -------------------------------------------------------------------------------------------------
