@@ -125,7 +125,31 @@ def columns(x: Any, q: Any) -> Any:
     return best
 
 
-PROGRAMS: dict[str, Callable] = {f.__name__: f for f in (mixture, stored, branches, shared, filtered, product, columns)}
+def rows(x: Any, q: Any) -> Any:
+    """Each lane reads a row of its own, and sums along it in order."""
+    total, sums = 0.0, np.zeros(len(x))
+    for i in range(len(x)):
+        for j in range(x.shape[1]):
+            sums[i] += x[i, j] * q[0, 0, j]
+        total = total + sums[i] * i
+    return total, sums
+
+
+def downwards(x: Any, q: Any) -> Any:
+    """Later iterations access earlier elements; what they add to one variable is added in order."""
+    flat, h, back, n = x.T, q[0, :, 0], np.zeros(len(x)), len(x)
+    energy = 1e16
+    for i in range(n):
+        y = 0.0
+        for k in range(len(h)):
+            y += h[k] * flat[k, n - 1 - i]
+        back[n - 1 - i] = y
+        energy += y * y - 1.0
+    return energy, back
+
+
+PROGRAMS: dict[str, Callable] = {f.__name__: f for f in (mixture, stored, branches, shared, filtered, product, columns,
+                                                         rows, downwards)}
 
 
 def without_lanes() -> Any:
@@ -157,6 +181,27 @@ def test_values(name: str) -> None:
     same(fast(*args), f(*args))
 
 
+def test_iterations_that_two_chunks_execute_count_once() -> None:
+    """The last chunk overlaps the one before: sums are the same to the bit, infinities are not added twice."""
+    def powers(x: Any, q: Any) -> Any:
+        total, back = 0.0, np.ones(len(x))
+        for i in range(len(x)):
+            y = x[i, 0]
+            for k in range(len(q)):
+                for j in range(x.shape[1]):
+                    y = y * 0.5 + q[k, j, 0]
+            back[len(x) - 1 - i] += y
+            total += y
+        return total, back
+    fast = jit(powers)
+    q, integers = np.ones((1, 4, 1)), np.arange(200.0).reshape(50, 4) / 2
+    assert "^chunks" in fast.inspect("optimized", integers, q)
+    for n in range(16, 50):
+        for x in (integers[:n], np.where(integers[:n] == 62, np.inf, integers[:n])):
+            for got, wanted in zip(fast(x, q), powers(x, q), strict=True):
+                np.testing.assert_array_equal(got, wanted)
+
+
 def neighbours(x: Any, q: Any) -> Any:
     """Each iteration reads what the one before has stored."""
     c = np.zeros(len(x) + 1)
@@ -183,7 +228,7 @@ def test_iterations_that_depend_on_each_other(f: Callable[..., Any]) -> None:
         same(jit(f)(*args), f(*args))
 
 
-@pytest.mark.parametrize("f", [filtered, product, columns])
+@pytest.mark.parametrize("f", [filtered, product, columns, lambda x, q: rows(x, q)[1], lambda x, q: downwards(x, q)[1]])
 def test_gradients_of_neighbours(f: Callable[..., Any]) -> None:
     def squares(x: Any, q: Any) -> Any:
         found = f(x, q)

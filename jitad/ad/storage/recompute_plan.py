@@ -139,8 +139,21 @@ def order_free(reverse: Reverse, back: LoopBack) -> bool:
     blocks = reverse.of(back.loop)
     used, given = uses(ops_of(blocks)), _passed(blocks)
     return not back.outside and not _last_one_counts(reverse, back, blocks) and all(
-        following[p.index] is p or _only_added_to(p, following[p.index], back.top, used, given)
+        _unchanged(p, following[p.index], back.top, given)
+        or _only_added_to(p, following[p.index], back.top, used, given)
         for p in back.top.params if p is not back.count)
+
+
+def _unchanged(p: Value, last: Value, top: Block, given: dict[Value, set[Value]]) -> bool:
+    """True if ``last``, the next iteration's value of ``p``, is ``p``, which inner loops may have passed on."""
+    same, grown = {p}, True
+    while grown:                                             # every parameter to which ``p`` may be passed
+        new = {q for q, args in given.items() if q not in same and q.block is not top and args & same}
+        same |= new
+        grown = bool(new)
+    while changed := {q for q in same if q is not p and not given[q] <= same}:
+        same -= changed
+    return last in same
 
 
 def _last_one_counts(reverse: Reverse, back: LoopBack, blocks: list[Block]) -> bool:

@@ -7,6 +7,7 @@ Files, in reading order::
     batch           one product of matrices for the matrix-vector products of a loop
     batch_rules     its table: each op for many iterations at once
     outer_loop      ``LANES`` iterations of an outer loop together
+    lane_profit     its profitability
     lane_kinds      the kinds of values in such a loop
     lane_rules      its table: each op for ``LANES`` iterations
     if_conversion   branches between formulas as selects

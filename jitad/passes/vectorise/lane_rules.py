@@ -15,7 +15,7 @@ from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
 from ..analysis.lanes import LANES
-from .lane_kinds import RISING, SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 
 def lanes_type(t: Type) -> Array:
@@ -28,11 +28,15 @@ class Lanes:
     """The new values of a loop, emitted by ``b``.
 
     ``values``: value of the loop → its copy if uniform or shared, its first lane if rising or falling, else all lanes.
-    ``made``: the sizes, in the original loop, of the arrays that each lane has for itself.
+    ``made``: the sizes, in the original loop, of the arrays that each lane has for itself.  ``done``: how many of the
+    chunk's iterations an earlier chunk has executed; these lanes update nothing.  ``backwards``: the first lane
+    executes the last iteration of the chunk.
     """
 
-    def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value]) -> None:
-        self.b, self.kinds, self.values = b, kinds, values
+    def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value], done: Value | None, backwards: bool
+                 ) -> None:
+        self.b, self.kinds, self.values, self.done, self.backwards = b, kinds, values, done, backwards
+        self.step = {kind: -step if backwards else step for kind, step in STEP.items()}
         self.made: list[list[Value]] = []
 
     def add(self, op: Op) -> None:
@@ -73,7 +77,7 @@ class Lanes:
         if kind == VARYING:
             return here
         if kind in STEP:
-            return self.b.add(here, self.b.mul(self.b.iota(self.b.const(LANES)), STEP[kind]))
+            return self.b.add(here, self.b.mul(self.b.iota(self.b.const(LANES)), self.step[kind]))
         if kind == SHARED:
             raise NoLanes
         wide = lanes_type(v.type)
@@ -87,6 +91,27 @@ class Lanes:
             return self.b.broadcast_to(here, self.b.const(LANES))
         sizes = self.b.dims(here)
         return self.b.broadcast_to(self.b.reshape(here, *sizes, self.b.const(1)), *sizes, self.b.const(LANES))
+
+    def order(self) -> range:
+        """The lanes in the order of their iterations."""
+        return range(LANES)[::-1] if self.backwards else range(LANES)
+
+    def active(self) -> Value | None:
+        """The lanes whose iterations no earlier chunk has executed, or None if these are all.
+
+        Emitted where it is needed, since an array that later blocks read would be stored.
+        """
+        if self.done is None:
+            return None
+        lane = self.b.iota(self.b.const(LANES))
+        return self.b.lt(lane, self.b.sub(LANES, self.done)) if self.backwards else self.b.ge(lane, self.done)
+
+    def active_terms(self, terms: Value) -> Value:
+        """Terms for a sum, with a zero that changes no sum in the lanes that are not active."""
+        active, dtype = self.active(), dtype_of(terms.type)
+        if active is None:
+            return terms
+        return self.b.select(active, terms, self.b.const(-0.0 if dtype.is_float else 0, dtype))
 
     def beside(self, v: Value) -> Value:
         """A value as an operand of an op with varying operands: a uniform one is left to broadcasting."""
@@ -129,10 +154,14 @@ def _window_of(s: Lanes, op: Op) -> Value:
     """The elements of a uniform or shared array that the lanes read.
 
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
+    Elements of a shared array with which an inner loop begins are copied, since the loop could not update a view in
+    place.
     """
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
-    neighbours = s.kinds[op.operands[-1]] == RISING
-    return found if neighbours or not _read_deeper(s, op) else s.b.emit_op("copy", [found]).result
+    neighbours = s.step.get(s.kinds[op.operands[-1]]) == 1
+    copied = s.kinds[op.operands[0]] == SHARED and any(r.edges for r in s.kinds.users.get(op.result, ())) or \
+        not neighbours and _read_deeper(s, op)
+    return s.b.emit_op("copy", [found]).result if copied else found
 
 
 def _read_deeper(s: Lanes, op: Op) -> bool:
@@ -147,7 +176,7 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
     b, moving = s.b, [k for k, v in enumerate(at) if s.kinds[v] != UNIFORM]
     if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
         raise NoLanes
-    step = b.const(STEP[s.kinds[at[moving[0]]]])
+    step = b.const(s.step[s.kinds[at[moving[0]]]])
     sizes = b.dims(a)[len(at):]
     spec: list[Value] = []
     for k, v in enumerate(at):
@@ -190,7 +219,7 @@ def _update(s: Lanes, op: Op) -> Value:
 
 def _summed(s: Lanes, v: Value) -> Value:
     """Emit the sum over the lanes, which may be reordered (``acc``)."""
-    every = s.of(v)
+    every = s.active_terms(s.of(v))
     return s.b.emit("sum", every, axes=(len(dims_of(every.type)) - 1,), acc=True)
 
 
@@ -199,12 +228,16 @@ def _rows(s: Lanes, op: Op, moving: int) -> Value:
     b, (a, v, *at) = s.b, op.operands
     values, shared = s.of(v), s.flat(a)
     assert isinstance(values.type, Array)
+    if op.name != "set":
+        values = s.active_terms(values)
+    elif (active := s.active()) is not None:
+        values = b.select(active, values, _window(s, shared, at, dims_of(v.type)))
     inner = b.dims(values)[:-1]
     last = len(inner)
     rows = b.transpose(values, perm=(last, *range(last))) if last else values
     spec: list[Value] = []
     for k, i in enumerate(at):
-        spec += [s.values[i], b.const(STEP[s.kinds[i]])] if k == moving else [s.flat(i), b.const(1)]
+        spec += [s.values[i], b.const(s.step[s.kinds[i]])] if k == moving else [s.flat(i), b.const(1)]
     spec += [n for _ in inner for n in (b.const(0), b.const(1))]
     shape = [b.const(LANES if k == moving else 1) for k in range(len(at))]
     how = "set_slice" if op.name == "set" else "add_slice"

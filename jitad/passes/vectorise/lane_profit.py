@@ -1,0 +1,90 @@
+"""The profitability of ``outer_loop``, and the order of its lanes.
+
+For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
+the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
+loop: it carries a float that is computed in order, or its own accesses are strided.
+
+It also applies if each lane reads a row of its own, and a float is computed along the rows in order.  One addition
+waits for the one before, four cycles, in which the elements of sixteen rows can nearly be loaded: the product of a
+matrix and a vector takes half of the time.  Under fast math LLVM reorders such a sum, and vectors along the rows are
+better.
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Scalar
+from ..analysis.loops import Loop, LoopForest
+from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
+
+
+def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
+    """True if the deepest loops have varying arithmetic, and do not access elements along lanes and an inner loop."""
+    deepest = max(forest.depth(b) for b in kinds.blocks)
+    blocks = [b for b in kinds.blocks if forest.depth(b) == deepest]
+    ops = [op for b in blocks for op in b.ops if op.results]
+    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
+        return False
+    accesses = [op for op in ops if _in_a_row(op, kinds)]
+    if all(_along_lanes(op, kinds) for op in accesses):
+        return not accesses or all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
+                                   for b in blocks)
+    return not fastmath and all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) and \
+        any(_is_serial(forest.innermost[b], kinds) for b in blocks)
+
+
+def _is_work(op: Op, kinds: Kinds) -> bool:
+    t = op.results[0].type
+    return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and t.is_float and \
+        kinds[op.results[0]] == VARYING
+
+
+def _in_a_row(op: Op, kinds: Kinds) -> bool:
+    """True if ``op`` accesses an array at an index that is not uniform."""
+    first = OPS[op.name].indices
+    return bool(first) and any(kinds[v] != UNIFORM for v in op.operands[first:])
+
+
+def _along_lanes(op: Op, kinds: Kinds) -> bool:
+    """True if the lanes access neighbouring elements: only the last index depends on the lane."""
+    at = op.operands[OPS[op.name].indices:]
+    moving = [v for v in at if kinds[v] != UNIFORM]
+    element = op.name == "get" and isinstance(op.result.type, Scalar) or \
+        op.name == "add_at" and isinstance(op.operands[1].type, Scalar)
+    return element and moving == at[-1:] and kinds[at[-1]] in STEP
+
+
+def _loads_rows(op: Op, kinds: Kinds) -> bool:
+    """True if each lane loads an element of its own row: only an index ahead of the last depends on the lane."""
+    at = op.operands[OPS[op.name].indices:]
+    moving = [v for v in at if kinds[v] != UNIFORM]
+    return op.name == "get" and isinstance(op.result.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP
+
+
+def _is_serial(loop: Loop, kinds: Kinds) -> bool:
+    """True if a loop carries a float whose varying next value must be computed in order: LLVM cannot vectorise it."""
+    def in_order(v: Value) -> bool:
+        return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
+            not v.op.attrs.get("acc")
+    return any(in_order(v) for v in loop.back_edge().args)
+
+
+def _is_strided(loop: Loop, accesses: list[Op]) -> bool:
+    """True if iterations of an inner loop access elements that are not neighbours: LLVM does not vectorise that."""
+    moving = set(loop.head.params)
+    for op in loop.head.ops:
+        if any(v in moving for v in op.operands):
+            moving.update(op.results)
+    return any(v in moving for op in accesses if op.block is loop.head
+               for v in op.operands[OPS[op.name].indices:-1])
+
+
+def runs_backwards(kinds: Kinds) -> bool:
+    """True if more accesses go downwards from iteration to iteration than upwards, as in reverse sweeps.
+
+    The lanes are then in the reverse order, so that vectors need not be reversed.
+    """
+    accesses = [op for b in kinds.blocks for op in b.ops if OPS[op.name].indices]
+    moving = [kinds[v] for op in accesses for v in op.operands[OPS[op.name].indices:]]
+    return moving.count(FALLING) > moving.count(RISING)
