@@ -2,10 +2,10 @@
 
 The pipeline, file by file::
 
-    api.py            jit, and the object it returns
+    api.py            jit
     pickling/         pickles of jitted functions
     caching/          compiled functions on disk
-    calling/          a call: its signature, compiled code and its guards, entry points
+    calling/          the object that it returns; a call: its signature, compiled code and its guards, entry points
     compiler.py       the whole pipeline for one signature:
       frontend/         traces a Python function on stand-ins             Python  → "ir"
       cps.py            normalises control flow                           "ir"    → "cps"

@@ -43,7 +43,6 @@ from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.parallel.outline import outline
 from .passes.shapes.array_sroa import array_sroa
-from .passes.shapes.shape_inference import shape_inference
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import size_versions
@@ -138,7 +137,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
-    ("optimized", "shape_inference", _plain(shape_inference)),
     ("optimized", "cse", _CSE),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
@@ -205,7 +203,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
-    "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": _zero_cotangents,
+    "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
     "loop_versioning": loop_versioning, "loop_pre": loop_pre, "if_conversion": if_conversion, "index_scan": index_scan,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .api import dispatcher, given_to
 from .big_stack import with_room
+from .calling.handle import dispatcher, given_to
 from .compiler import traced
 from .errors import UnsupportedError, with_columns
 from .evaluation import as_returned, evaluated, program_of, with_arguments

@@ -4,6 +4,8 @@ Imports all layers except the public modules.  The compiler (``jitad/compiler.py
 
 Files, in reading order::
 
+    handle       a jitted function before its first call
+    jitted       what it offers besides calls: attributes, methods of objects, pickles
     signature    the signature of a call: types of its leaves, constants, structure
     parameters   the parameters of the called function
     compiled     machine code for one signature, its entry points and guards

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from .. import api, compiler, pipeline
+from .. import compiler, pipeline
+from ..calling.handle import dispatcher, given_to
 from ..ir.graph import Module
 from ..ir.verify import verify
 from . import text
@@ -24,8 +25,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _function(options: argparse.Namespace) -> Module:
     fun = function(options)
-    known = api.dispatcher(fun)
-    types, leaves = known.signature_for(api.given_to(fun, tuple(signature(fun, options))), {})
+    known = dispatcher(fun)
+    types, leaves = known.signature_for(given_to(fun, tuple(signature(fun, options))), {})
     program = compiler.traced(known.fun, types, known.options, leaves)
     verify(program.module, linear=False)
     pipeline.run(program.module, [program.root], lambda stage, module: verify(module, linear=stage == "optimized"))

@@ -3,7 +3,7 @@
 While work is recorded, memory comes from another stream.  What is freed meanwhile belongs to the graph, since each
 replay uses it again; results belong to their arrays.  Arrays of the host that are uploaded are copied, and each replay
 uploads the copy again.  What needs an answer from the device cannot be recorded, except for checks of errors
-(``postpone``), which ``Graph.check`` makes.
+(``checks``), which ``Graph.check`` makes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Graph:
             check()
 
     def __del__(self) -> None:
-        if hasattr(self, "_graph"):
+        if hasattr(self, "_graph") and self.driver.usable:
             self.driver._enter()
             self.driver._wait()
             self.driver._call("cuGraphExecDestroy", self._graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -105,6 +105,34 @@ class DeviceCompiled(Compiled):
             return found if fits else MISSING
         return fitting(leaf, found)
 
+    def _entered(self) -> Callable[..., Any]:
+        """The function that makes a call which machine code has recognised.
+
+        It takes the captured values behind the arguments.  It does what ``_run`` does, for arguments that are on the
+        device, with as few calls of Python as it can.
+        """
+        target, code, main, is_one = self.target, self.code, self.code.main, self._is_one
+
+        def enter(*given: Any) -> Any:
+            driver = driver_of(target)
+            recording = driver.capture is not None
+            if recording:
+                driver.capture.keep([x.lender for x in given if type(x) is Passed])
+            rt, left = code.begin(driver)
+            try:
+                results = rt.finish(main(rt, *given), recording)
+            except BaseException as error:
+                code.ended_by(error, rt)
+                error.__traceback__ = shown(error)
+                raise
+            if not recording:
+                left.append(rt)
+            if is_one:
+                x, = results
+                return result(target, driver, x) if type(x) is Passed else x
+            return self._result(driver, results)
+        return enter
+
     def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
         return super().captured(leaves) if self.program.guards or self.program.captured else []
 
@@ -114,22 +142,10 @@ class DeviceCompiled(Compiled):
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> Entry | None:
         """An entry point for calls of this shape, if there can be one."""
-        entry = None if shape.keywords else entry_point(self, self.target, self._enter)
+        entry = None if shape.keywords else entry_point(self, self.target, self._entered())
         if entry is not None:
             self.entries[shape] = entry
         return entry
-
-    def _enter(self, *given: Any) -> Any:
-        """The result of a call that machine code has recognised, with the captured values behind the arguments."""
-        driver = driver_of(self.target)
-        if is_recording(driver):
-            driver.capture.keep(given)                     # type: ignore[attr-defined]
-        try:
-            results = self.code.run_received(driver, [x._passed if type(x) is DeviceArray else x for x in given])
-        except Exception as error:
-            error.__traceback__ = shown(error)
-            raise
-        return self._result(driver, results)
 
     @property
     def call(self) -> Any:
@@ -138,7 +154,7 @@ class DeviceCompiled(Compiled):
 
     def _run(self, driver: Driver, given: Sequence[Any]) -> Any:
         if is_recording(driver):
-            driver.capture.keep(given)                     # type: ignore[attr-defined]
+            driver.capture.keep(given)
         arguments = Arguments(driver)
         try:
             results = self.code.run(driver, [arguments.leaf(x) for x in given])
@@ -148,12 +164,21 @@ class DeviceCompiled(Compiled):
 
     def _result(self, driver: Driver, results: Sequence[Any]) -> Any:
         made = [result(self.target, driver, x) if type(x) is Passed else x for x in results]
-        return made[0] if self._is_one else self.build(self._leaves(made))
+        if self._is_flat:
+            return made[0] if self.result.is_leaf else tuple(made)
+        return self.build(self._leaves(made))
+
+    @property
+    def _is_one(self) -> bool:
+        """True if the result is a number or an array."""
+        return self.result.is_leaf and not self.fixed
 
     @cached_property
-    def _is_one(self) -> bool:
-        """True if the result is a single number or array."""
-        return self.result.is_leaf and not self.fixed
+    def _is_flat(self) -> bool:
+        """True if the result is a number or an array, or a tuple of these."""
+        s = self.result
+        return not self.fixed and (s.is_leaf or s.type is tuple and bool(s.children) and all(
+            c.is_leaf for c in s.children))
 
     def _leaves(self, made: Sequence[Any]) -> tuple[Any, ...]:
         """The leaves of the result: new device arrays, numbers, and what is known at compile time."""

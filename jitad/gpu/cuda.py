@@ -68,6 +68,7 @@ class CudaDriver:
         self._local = threading.local()
         self._lock = threading.RLock()
         self._forked = False
+        self._lost: tuple[str, Loc | None, str] | None = None          # the failure after which no call succeeds
         self.debug = os.environ.get("JITAD_DEBUG") == "1"
         self.device = self._call("cuDeviceGet", 0)
         self.arch = self._architecture()
@@ -94,8 +95,18 @@ class CudaDriver:
         """The result of a function of the driver; raises the exception for its status."""
         status, *found = getattr(self.cuda, name)(*args)
         if status:
-            raise bindings.error(self.cuda, status, doing or name, loc)
+            raise self._error(status, doing or name, loc)
         return found[0] if found else None
+
+    def _error(self, status: Any, doing: str, loc: Loc | None) -> Exception:
+        """The exception for a status; once the device is lost, the one that tells of the first failure."""
+        if self._lost is not None:
+            message, where, hint = self._lost
+            return DeviceError(f"the device cannot be used since an earlier failure: {message}", where, hint)
+        found = bindings.error(self.cuda, status, doing, loc)
+        if isinstance(found, DeviceError) and bindings.is_lasting(self.cuda, status):
+            self._lost = found.message, found.loc, found.hint
+        return found
 
     def _enter(self) -> None:
         """Makes the context current in this thread, once."""
@@ -105,6 +116,11 @@ class CudaDriver:
                                   hint="start processes with multiprocessing's 'spawn' or 'forkserver'")
             self._call("cuCtxSetCurrent", self._context)
             self._local.entered = True
+
+    @property
+    def usable(self) -> bool:
+        """False if calls cannot succeed: after a failure of the device, after a fork, while the process ends."""
+        return not (self._forked or self._lost or sys.is_finalizing())
 
     def _attribute(self, name: str) -> int:
         return int(self._call("cuDeviceGetAttribute", getattr(self.cuda.CUdevice_attribute, name), self.device))
@@ -128,8 +144,8 @@ class CudaDriver:
 
     def allocate(self, size: int) -> int:
         """Memory, which is in use by kernels that were launched before it was freed: those launched later wait."""
-        self._enter()
         if self.capture is not None:
+            self._enter()
             return int(self.capture.allocate(size))
         if size > SMALL:
             return self._new(size, size)
@@ -143,6 +159,7 @@ class CudaDriver:
 
     def _new(self, size: int, asked: int) -> int:
         """New memory; ``asked`` is what an error tells."""
+        self._enter()
         try:
             return self._allocate(size, asked)
         except MemoryError:
@@ -176,7 +193,7 @@ class CudaDriver:
             self._free(address)
 
     def _free(self, address: int) -> None:
-        if self._forked or sys.is_finalizing():            # it is the parent's, or ends with the process
+        if not self.usable:                                # it is the parent's, or ends with the process
             return
         self._enter()
         if self.has_pool:
@@ -270,7 +287,7 @@ class CudaDriver:
             [log, len(log)])
         if not status:
             return found[0]
-        error = bindings.error(self.cuda, status, "the driver refuses a kernel")
+        error = self._error(status, "the driver refuses a kernel", None)
         written = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
         if isinstance(error, DeviceError) and written:
             error = DeviceError(f"{error.message}\n{written}")
@@ -279,7 +296,8 @@ class CudaDriver:
     def launch(self, loaded: Loaded, kernel: Kernel, grid: int, args: Sequence[int | float], shared: int = 0) -> None:
         if grid == 0:
             return
-        self._enter()
+        if not getattr(self._local, "entered", False):
+            self._enter()
         function, unused = loaded.kernels[kernel.name]
         try:
             arguments = unused.pop()                       # other threads, and signal handlers, take others
@@ -288,8 +306,10 @@ class CudaDriver:
         arguments.fill(args)
         status, = self._launch(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream, arguments.pointer, 0)
         unused.append(arguments)
+        if status and bindings.is_lasting(self.cuda, status):
+            raise self._error(status, "in an earlier kernel", None)
         if status:
-            raise bindings.error(self.cuda, status, f"launch of {kernel.name}", kernel.loc)
+            raise self._error(status, f"launch of {kernel.name}", kernel.loc)
         if self.debug and self.capture is None:
             self._wait(f"in the kernel {kernel.name}", kernel.loc)
 
@@ -332,13 +352,6 @@ class CudaDriver:
         event = self._event(first)
         self._call("cuStreamWaitEvent", then, event, 0)
         self._call("cuEventDestroy", event)                # the driver keeps it until it has happened
-
-    def postpone(self, check: Callable[[], None]) -> bool:
-        """True if ``check``, which reads a status of the device, is made later, because work is recorded, not done."""
-        if self.capture is None:
-            return False
-        self.capture.checks.append(check)
-        return True
 
     def wait_for(self, stream: int) -> None:
         """Queues later work behind the work that is now on another library's stream."""

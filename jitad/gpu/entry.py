@@ -3,8 +3,9 @@
 As for functions of the CPU (``lowering/python/entry_point.py``), calls of the object that a user holds go to machine
 code, which tests the types of the arguments and the guards on captured state.  It takes numbers of Python and device
 arrays, which it knows by their class and by the object that describes their kind (``DeviceArray.kind``).  Then it calls
-``run`` with the arguments and the captured values, as they are.  Any other call goes on to the next entry, and at last
-to ``DeviceDispatcher``, which makes what an array lacks: ``kind`` and ``passed``.
+``run`` with the arguments and the captured values: numbers as they are, of arrays ``DeviceArray.passed``.  Any other
+call goes on to the next entry, and at last to ``DeviceDispatcher``, which makes ``kind`` and ``passed`` if an array
+lacks them.
 """
 
 from __future__ import annotations
@@ -75,15 +76,12 @@ def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], cap
     unboxer.require_equal("ptr", "%kwnames", "null")
     slots = Attributes(unboxer, Hints((), 0))
     given = [unboxer.load("ptr", "%args", 8 * k) for k in range(len(leaves))]
-    for obj, leaf in zip(given, leaves):
-        _require(unboxer, slots, obj, leaf, target)
+    given = [_require(unboxer, slots, obj, leaf, target) for obj, leaf in zip(given, leaves)]
     if guards or captured:
         reads = _Reads(unboxer, guards, captured, {}, False)
         entry.hints = reads.hints
         found = reads.objects_of_captured()
-        for obj, (_, leaf) in zip(found, captured):
-            _require(unboxer, slots, obj, leaf, target)
-        given += found
+        given += [_require(unboxer, slots, obj, leaf, target) for obj, (_, leaf) in zip(found, captured)]
     code.do(f"store ptr {capi.memory(entry.mark)}, ptr {unboxer.at('%callable', LAST)}, align 8")
     passed = code.alloca("ptr", max(len(given), 1))
     for k, obj in enumerate(given):
@@ -100,11 +98,11 @@ def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], cap
     writer.outside(capi.symbols(text))
 
 
-def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: str) -> None:
-    """Test that an object is a number, or a contiguous array, of the type of ``leaf``."""
+def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: str) -> str:
+    """What is passed for an object, tested to be a number, or a contiguous array, of the type of ``leaf``."""
     if not isinstance(leaf.type, Array):
         unboxer.leaf(leaf, obj)
-        return
+        return obj
     unboxer.require_type(obj, DeviceArray)
     found = slots.read(obj, DeviceArray, ("_kind", "_passed", "shape"), ())
     kind = kind_of(target, leaf.type.dtype.np, tuple(n == 1 for n in leaf.type.dims))
@@ -113,6 +111,7 @@ def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: 
         if n not in (None, 1):
             size = unboxer.load("ptr", found["shape"], capi.TUPLE_ITEMS + 8 * axis)
             unboxer.require_equal("i64", unboxer.integer(size), str(n))
+    return found["_passed"]
 
 
 class _Reads(Reads):

@@ -42,6 +42,7 @@ class HostMemory:
     """
 
     arch = "sm_90"
+    capture = None
 
     def __init__(self, kernels: Mapping[str, Run] | None = None) -> None:
         self.kernels = dict(kernels or {})
@@ -99,6 +100,8 @@ class RecordingDriver:
 
     ``limit``: the number of bytes that can be allocated; beyond it ``allocate`` raises ``MemoryError``.
     """
+
+    capture = None
 
     def __init__(self, inner: Driver | None = None, limit: int | None = None) -> None:
         self.inner: Driver = inner or HostMemory()

@@ -26,6 +26,7 @@ class SimulatedDriver:
     """
 
     arch = "sim"
+    capture = None
 
     def __init__(self, checked: bool | None = None, order: int | None = None, size: int | None = None) -> None:
         self.checked = os.environ.get("JITAD_GPU_CHECK") == "1" if checked is None else checked

@@ -51,7 +51,7 @@ class Unit:
 
 def shared_of(owner: Any) -> Shared:
     """The units of this compiled function, which its dispatcher holds."""
-    handle = owner._self                             # see ``api.dispatcher``
+    handle = owner._self                             # see ``handle.dispatcher``
     found: Shared = (handle.dispatcher or handle.wake()).shared
     return found
 

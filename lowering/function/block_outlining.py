@@ -9,6 +9,8 @@ calls of functions with about ``SIZE`` instructions each, its *parts*::
     %slot = getelementptr …
     %v9 = load double, ptr %slot            a value that is used after the parts
 
+``region_outlining`` comes first, and does the same for functions that are not recursive.
+
 A value that one part defines and another reads has a slot in the frame, where the register allocator would have
 spilled it as well.  Values defined before the block are arguments.  Blocks in loops are left alone, since LLVM may
 vectorise them.

@@ -12,7 +12,7 @@ that LLVM may vectorise stays whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,6 +23,9 @@ _NAME = re.compile(r"%[\w.]+")
 # Loops of this many times the length of other code are cut.  What crosses the cuts is in memory in each iteration, so
 # that loops of 8,000 to 13,000 instructions take 1.1 to 1.25 of the time; longer ones take the more time to compile.
 LOOPS = 2
+# Regions between others that are kept apart have at least a sixteenth of the usual size: what is left to the function
+# stays with the regions' calls in one function, which LLVM's passes visit.
+SHORT = 16
 _REDUCTIONS = ({"fadd", "fsub"}, {"fmul"}, {"fcmp", "select"})
 Edges = Mapping[str, Sequence[str]]
 SLOTS = frozenset(("double", "float", "i64", "i32", "i16", "i8", "i1", "ptr"))      # types that a slot can hold
@@ -36,17 +39,18 @@ class Region:
     after: str
 
 
-def regions(code: Code, failure: str, size: int, least: int) -> list[Region]:
+def regions(code: Code, failure: str, size: int, least: int, apart: Set[str] = frozenset()) -> list[Region]:
     """The regions of a function, of at least ``size`` instructions each.
 
-    Code between two cuts that has more than ``least`` instructions is cut itself.
+    Code between two cuts that has more than ``least`` instructions is cut itself.  Regions with blocks in ``apart``
+    have no others that could be in another region, and may be shorter.
     """
-    return _Search(code, failure, size, least).found
+    return _Search(code, failure, size, least, apart).found
 
 
 class _Search:
-    def __init__(self, code: Code, failure: str, size: int, least: int) -> None:
-        self.code, self.size, self.least = code, size, least
+    def __init__(self, code: Code, failure: str, size: int, least: int, apart: Set[str]) -> None:
+        self.code, self.size, self.least, self.apart = code, size, least, apart
         self.following = edges(code, failure)
         self.length = {label: len(code.lines_of(label)) for label in self.following}
         self.found: list[Region] = []
@@ -62,13 +66,16 @@ class _Search:
                 self._found(joined, group[0])
                 joined = []
             else:
+                if joined and self.apart.isdisjoint(joined) != self.apart.isdisjoint(group):
+                    self._found(joined, group[0])
+                    joined = []
                 joined += group
             if self._length(joined) >= self.size:
                 self._found(joined, after[0])
                 joined = []
 
     def _found(self, blocks: list[str], after: str) -> None:
-        if self._length(blocks) * 2 >= self.size:
+        if self._length(blocks) * (SHORT if self.apart else 2) >= self.size or not self.apart.isdisjoint(blocks):
             self.found.append(Region(blocks, after))
 
     def _leads_to(self, group: Sequence[str], after: str) -> bool:
@@ -125,8 +132,8 @@ def _inner(following: Edges, loop: Sequence[str]) -> list[list[str]]:
     return loops(_inside(following, set(loop), loop[0]), loop)
 
 
-def split_in_loops(code: Code, failure: str, size: int, least: int) -> None:
-    """Split the long blocks of loops that are cut into blocks of ``size`` instructions."""
+def split_long_blocks(code: Code, failure: str, size: int, least: int) -> None:
+    """Split long blocks into blocks of ``size`` instructions, those of loops where the loop is cut."""
     following = edges(code, failure)
     long = {label for label in following if len(code.lines_of(label)) > 2 * size}
     for loop in reversed(all_loops(following)) if long else ():           # inner ones first
@@ -135,6 +142,8 @@ def split_in_loops(code: Code, failure: str, size: int, least: int) -> None:
             for label in long.intersection(loop):
                 code.split(label, _bounds(code.lines_of(label), size))
         long.difference_update(loop)
+    for label in sorted(long):
+        code.split(label, _bounds(code.lines_of(label), size))
 
 
 def _bounds(lines: Sequence[str], size: int) -> list[int]:

@@ -16,44 +16,50 @@ values that no region computes are arguments.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import global_name, result_type
-from .code_regions import SLOTS, Region, all_loops, edges, regions, split_in_loops
+from .code_regions import SLOTS, Region, all_loops, edges, may_be_vectorised, regions, split_long_blocks
 
 SIZE = 1000
 LEAST = 4 * SIZE
+LONG = 4 * LEAST            # instructions of a function whose regions are optimised only if they may become vectors
 _NAME = re.compile(r"%[\w.]+")
 LEFT, JOINED = -1, -2           # in place of a region's number: the code that stays, and its phis in slots
 
 
-def outline_regions(fn: FunctionBuilder) -> None:
-    """Outline the regions of a function that has been written, if it is large."""
+def outline_regions(fn: FunctionBuilder) -> bool:
+    """Outline the regions of a function that has been written, if it is large; returns False if it stays whole."""
     code = fn.code
     if fn.target.is_gpu or fn.func.name in fn.module.recursive:      # recursion counts on its frames
-        return
-    if sum(len(code.lines_of(label)) for label in code.labels()) > LEAST:
-        split_in_loops(code, fn.failure, SIZE, LEAST)
-        found = regions(code, fn.failure, SIZE, LEAST)
-        if len(found) > 1:
-            _Outlining(fn, found).run()
+        return False
+    length = sum(len(code.lines_of(label)) for label in code.labels())
+    if length <= LEAST:
+        return False
+    split_long_blocks(code, fn.failure, SIZE, LEAST)
+    following = edges(code, fn.failure)
+    heads = {loop[0]: may_be_vectorised(code, following, loop) for loop in all_loops(following)}
+    worth = {head for head, vectors in heads.items() if vectors or length <= LONG}
+    found = regions(code, fn.failure, SIZE, LEAST, worth if length > LONG else frozenset())
+    return len(found) > 1 and _Outlining(fn, found, heads.keys(), worth).run()
 
 
 class _Outlining:
     """``made``: for each value that a region computes, the number of the region and the type.
 
+    ``heads``: the first blocks of all loops; ``worth``: of those that LLVM's passes may improve.
     ``slots``: the position in the frame of each value that is used outside of its region.
     ``joined``: the phis outside of regions, except those of loops' heads; they are in slots too, so that none of the
     many values that lead to the reverse sweep is in a register.
     """
 
-    def __init__(self, fn: FunctionBuilder, found: list[Region]) -> None:
+    def __init__(self, fn: FunctionBuilder, found: list[Region], heads: Set[str], worth: Set[str]) -> None:
+        self.heads, self.worth = heads, worth
         self.fn, self.code, self.regions = fn, fn.code, found
         self.labels = {f"%{label}" for label in fn.code.labels()}
         self.inside = {label for region in found for label in region.blocks}
         self.first = {region.blocks[0] for region in found}
-        self.heads = {loop[0] for loop in all_loops(edges(fn.code, fn.failure))}
         self.made = {name: (k, type) for k, region in enumerate(found) for name, type in self._defined(region)}
         joins = (self.labels_left() | self.first) - self.heads - {region.after for region in found} - {fn.failure}
         self.joined = {label: fn.code.phis_of(label) for label in sorted(joins)}
@@ -70,12 +76,12 @@ class _Outlining:
         others = {name for names in self.used for name in names} - self.made.keys() - given.keys()
         self.given = given | fn.code.types_of(others)
 
-    def run(self) -> None:
-        """Outline all regions, unless a value that crosses their bounds has no place in a slot."""
+    def run(self) -> bool:
+        """Outline all regions; False if a value that crosses their bounds has no place in a slot."""
         types = {self.made[name][1] for name in self.slots} | {
             self.given[name] for names in self.used for name in names if name not in self.made}
         if not types <= SLOTS:
-            return
+            return False
         self.frame = self.code.alloca("i64", max(len(self.slots), 1))
         for label in self.reads:
             self._read(label)
@@ -83,6 +89,7 @@ class _Outlining:
             self.code.drop_phis(label)
         for k, region in enumerate(self.regions):
             self._outline(k, region)
+        return True
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -144,7 +151,7 @@ class _Outlining:
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}"
-        if self.heads.isdisjoint(group) and not any("<" in line for line in lines):
+        if self.worth.isdisjoint(group) and not any("<" in line for line in lines):
             writer.finished(symbol, "hidden " + head, lines)
         else:
             writer.function(symbol, "\n".join([f"define internal {head} {{", *lines, "}\n"]))

@@ -79,6 +79,8 @@ class Driver(Protocol):
 
     arch: str
     """``"sm_90"``; the simulator's is ``"sim"``."""
+    capture: Any
+    """The recording, if work is recorded now and not done: ``checks`` are made when it has been done."""
 
     def allocate(self, size: int) -> int:
         """The address of ``size`` bytes; raises ``MemoryError``."""

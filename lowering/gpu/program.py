@@ -41,25 +41,35 @@ class DeviceProgram:
 
     def run(self, driver: Driver, leaves: Sequence[Any]) -> list[Any]:
         """The results for these arguments: Python scalars, and arrays each of which owns its memory."""
-        return self.run_received(driver, list(map(runtime.received, leaves, self.types)))
+        given = list(map(runtime.received, leaves, self.types))
+        return self.run_received(driver, given, runtime.is_recording(driver))
 
-    def run_received(self, driver: Driver, given: Sequence[Any]) -> list[Any]:
+    def run_received(self, driver: Driver, given: Sequence[Any], recording: bool) -> list[Any]:
         """As ``run``, for arguments as host programs take them (``runtime.received``)."""
+        rt, left = self.begin(driver)
+        try:
+            results = rt.finish(self.main(rt, *given), recording)
+        except BaseException as error:
+            self.ended_by(error, rt)
+            raise
+        if not recording:                            # otherwise it belongs to what is recorded
+            left.append(rt)
+        return results
+
+    def begin(self, driver: Driver) -> tuple[runtime.Runtime, list[runtime.Runtime]]:
+        """What a run has on a device, and the list to which it is given back after the run."""
         known = self._loaded.get(id(driver))
         if known is None:
             known = self._loaded[id(driver)] = driver, driver.load(self.image), runtime.idle(driver)
-        left, recording = known[2], runtime.is_recording(driver)
-        rt = left.pop() if left and not recording else runtime.Runtime(driver)
-        rt.begin(known[1], self.may_fail, self.failures)
-        try:
-            results = rt.finish(self.main(rt, *given))
-        except BaseException as error:
-            runtime.forget_locals(error)
-            rt.release()
-            raise
-        if not recording:
-            left.append(rt)
-        return results
+        left = known[2]
+        rt = left.pop() if left and driver.capture is None else runtime.Runtime(driver)
+        rt.begin(self, known[1])
+        return rt, left
+
+    def ended_by(self, error: BaseException, rt: runtime.Runtime) -> None:
+        """Release the memory of a run that has raised an exception."""
+        runtime.forget_locals(error)
+        rt.release()
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -79,7 +89,7 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     the order in which threads run.  ``library()``: the name of the driver's library for products, or "".
     """
     failures = Failures(module)
-    loops = to_loops(module, LOCAL)
+    loops = to_loops(module, LOCAL, device=True)
     host = partition.host_functions(loops, root)
     for name in host:
         fuse_rows(loops.functions[name])

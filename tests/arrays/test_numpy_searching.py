@@ -64,6 +64,7 @@ def test_interpolation_is_numpys():
     assert_alike(jit(np.interp)(v, xp[:1], fp[:1]), np.interp(v, xp[:1], fp[:1]))
 
 
+@pytest.mark.slow
 def test_interpolation_is_differentiated_in_everything():
     r = np.random.default_rng(6)
     v, xp, fp = r.normal(size=4), np.sort(r.normal(size=5)), r.normal(size=5)

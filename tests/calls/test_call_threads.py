@@ -23,7 +23,7 @@ from jitad.lowering.python import callable as native_callable
 from jitad.lowering.python.unbox import Argument
 
 from jitad import jit
-from jitad.api import Handle
+from jitad.calling.handle import Handle
 from jitad.ir.graph import Module
 from jitad.ir.types import F64, I64, Array
 from jitad.pytree import LEAF, flatten

@@ -719,6 +719,7 @@ def test_a_fixed_point_of_a_function_that_is_made_on_the_way(root: Any, bwd: Any
         f(2.0)
 
 
+@pytest.mark.slow
 def test_a_fixed_point_of_arrays_with_what_the_function_captures() -> None:
     settled.defvjp(settled_fwd, settled_bwd)
     a = np.array([[0.2, 0.1], [0.0, 0.3]])

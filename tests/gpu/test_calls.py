@@ -13,8 +13,8 @@ from jitad.lowering.gpu.host.runtime import idle
 
 import jitad
 from jitad import gpu, grad, jit, value_and_grad
-from jitad.api import dispatcher
 from jitad.calling.dispatch import SHAPE_AFTER
+from jitad.calling.handle import dispatcher
 from jitad.gpu.arrays import DeviceArray
 from jitad.gpu.drivers import driver_of, using
 from jitad.gpu.recording import RecordingDriver

@@ -38,6 +38,7 @@ def test_kernels_assemble(name: str, tmp_path: Path) -> None:
         assert report.count("Compiling entry function") == len(image.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @needs_libdevice
 @needs_ptxas

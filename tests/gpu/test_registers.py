@@ -17,6 +17,7 @@ from tests.gpu.test_ptx import needs_libdevice, needs_ptxas
 MORE = 8                            # registers by which versions of ptxas may differ: one step of their allocation
 
 
+@pytest.mark.slow
 @needs_libdevice
 @needs_ptxas
 @pytest.mark.long

@@ -794,6 +794,7 @@ def test_an_interrupt_ends_all_threads(where: str) -> None:
 
 # --- threads, processes ---------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_results_do_not_vary_from_run_to_run() -> None:
     x = RNG.uniform(-1, 1, 1000)
     several = jit(loss, grad=0, parallel=True).value_and_grad

@@ -318,6 +318,56 @@ def test_the_error_is_that_of_the_iteration(boundscheck: bool) -> None:
         x[bad, 0] *= -1
 
 
+def walks(x: Any, q: Any) -> float:
+    """A serial inner loop with checks, which reads a column of the lanes' rows, and makes an array in each step."""
+    total = 0.0
+    for i in range(len(x)):
+        v = 1.0
+        for t in range(x.shape[1]):
+            h = np.zeros(q.shape[1])
+            for r in range(len(h)):
+                h[r] = math.sqrt(v + x[i, t]) * q[0, r, 0]
+            v = 0.5 * v + abs(h[0]) / (1.0 + v) + 1.0 / (x[i, t] + 7.0)
+        total += math.sqrt(v)
+    return total
+
+
+def test_errors_in_inner_loops() -> None:
+    """A check that fails in one lane of an inner loop leaves the chunk; of several errors the first is raised."""
+    fast = jit(walks, grad=0)
+    x, q = abs(data(50)[0]), data(1)[1]
+    assert "^failing" in fast.inspect("optimized", x, q)
+    for n in (50, 48, 16, 3):
+        same(fast(x[:n], q), walks(x[:n], q))
+    check_grads(walks, (x[:20], q), order=1)
+    for i, t in ((0, 0), (5, 3), (15, 1), (31, 2), (49, 3)):
+        bad = x.copy()
+        bad[i, t] = -9.0
+        with pytest.raises(ValueError, match="math domain error"):
+            fast(bad, q)
+        with pytest.raises(ValueError, match="math domain error"):
+            fast.value_and_grad(bad, q)
+        bad[i, t] = x[i, t]
+        same(fast(bad, q), walks(bad, q))
+    small = np.full((40, 4), 2.0)
+    small[20, 0], small[18, 3] = -9.0, -200.0                     # iteration 18 fails late
+    for f in (steps, jit(steps)):
+        with pytest.raises(AssertionError):
+            f(small)
+    assert "^failing" in jit(steps).inspect("optimized", small)
+
+
+def steps(x: Any) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        v = 8.0
+        for t in range(x.shape[1]):
+            assert x[i, t] > -100.0
+            v = 8.0 + math.sqrt(v + x[i, t]) / (x[i, t] + 11.0)
+        total += v
+    return total
+
+
 def test_the_first_error_is_raised() -> None:
     """One iteration fails a check of its own before another that all fail."""
     def errors(x: Any, q: Any, k: int) -> float:

@@ -24,6 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for outlining in (block_outlining, region_outlining):
         monkeypatch.setattr(outlining, "SIZE", 12)
         monkeypatch.setattr(outlining, "LEAST", 12)
+    monkeypatch.setattr(region_outlining, "LONG", 200)       # shorter functions are optimised as a whole
     monkeypatch.setattr(unroll, "MOST_OPS", 100)             # the loops of the programs stay loops
 
 

@@ -181,6 +181,7 @@ def test_values(f: Program, n: int) -> None:
     assert np.isclose(interpret(f, X, Y, n), expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_derivatives(f: Program) -> None:

@@ -27,13 +27,18 @@ LAYERS = (("errors", "disk_store", "locks"), ("ir",), ("semantics",), ("passes",
           ("__init__", "__main__", "command_line"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {
-    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
+    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "matmul", "loops", "function",
                        "python", "jit", "gpu", "simulator", "aot"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}
 FILES = [(prefix, file) for prefix, folder in TREES.items() for file in sorted(folder.rglob("*.py"))]
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def module_name(prefix: str, file: Path) -> str:
@@ -54,7 +59,7 @@ def imported_modules(module: str) -> Iterator[str]:
     """The modules of this project that a module imports anywhere, annotations included."""
     file = MODULES[module]
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name in MODULES)
         elif isinstance(node, ast.ImportFrom):
@@ -96,7 +101,7 @@ def test_imports_run_one_way() -> None:
     for prefix, file in FILES:
         module = module_name(prefix, file)
         mine = layer(module)
-        for node, inside in nodes(ast.parse(file.read_text(encoding="utf-8"))):
+        for node, inside in nodes(tree_of(file)):
             for other in imported(node, module):
                 where = f"{file.relative_to(ROOT)}:{node.lineno} imports {other}"       # type: ignore[attr-defined]
                 assert not inside or LEVEL[mine] >= LEVEL["api"], f"{where} inside a function"
@@ -160,7 +165,7 @@ def test_the_folders_of_the_front_end_import_one_way() -> None:
     files = [(m, f) for m, f in ((module_name(p, f), f) for p, f in FILES) if m.startswith(inside)]
     assert {m.split(".")[2] for m, _ in files} == {*FRONT_END, "__init__"}
     for module, file in files:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             for other in imported(node, module):
                 here, there = (m.removeprefix(inside).split(".")[0] for m in (module, other))
                 if other.startswith(inside) and here != "__init__":

@@ -9,20 +9,24 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
-from ...ir.types import I64, STACK, Array, Scalar, Type
+from ...ir.types import I64, STACK, Array, Scalar, Type, dtype_of
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from .homes import FREE, REDONE, Homes
 from .recompute_plan import Reverse, order_free
 from .reuse_primals import compute_there, read_again
+from .rows import rows, store_rows
 
 
 class Frames(Homes):
     """Places values; afterwards ``homes`` maps them to the values that the reverse sweep reads."""
 
+    in_rows: dict[Value, tuple[Value, Value, int]]       # value → the array of its rows, the reverse index, the column
+
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
+        self.in_rows = {}
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
@@ -47,12 +51,15 @@ class Frames(Homes):
             return
         known = counted(back.loop)
         indexed = [v for v in kept if known is not None and isinstance(v.type, Scalar)]
-        framed = [v for v in kept if v not in indexed]
+        framed = [v for v in kept if known is None or not isinstance(v.type, Scalar)]
         ends = {v: self._at_end(v, back.loop) for v in kept}
         at_top: list[Op] = []
         if known is not None:
+            for values in rows(indexed):
+                self._rows(back, values, ends, known.trip, known.iv)
             for v in indexed:
-                at_top.append(self._indexed_frame(back, v, ends[v], known.trip, known.iv))
+                if v not in self.in_rows:
+                    at_top.append(self._indexed_frame(back, v, ends[v], known.trip, known.iv))
         if framed:
             at_top.append(self._stack_frame(back, framed, [ends[v] for v in framed]))
         for op in at_top:
@@ -116,6 +123,21 @@ class Frames(Homes):
         load = Op("get", [final, back.index], [v.type])
         self.homes[v] = load.result
         return load
+
+    def _rows(self, back: LoopBack, values: list[Value], ends: dict[Value, Value], trip: Value, iv: Value) -> None:
+        """Case 3 for many values: a row of one array for each iteration; ``_home`` loads from it where it is read."""
+        loop = back.loop
+        assert loop.preheader is not None and loop.latch is not None and back.index is not None
+        room = Builder(loop.preheader).empty(trip, len(values), dtype=dtype_of(values[0].type))
+        param, final = self._carry(back, room.type, room, "rows")
+        early = {v for v in values if ends[v] is v and self.level(v) is loop and v.block not in self.original
+                 and iv.owner is loop.head and self.dom.dominates(v.block, loop.latch)}
+        order = [*sorted(early, key=self._position), *(v for v in values if v not in early)]
+        stored = store_rows(param, [ends[v] for v in order], iv, loop.latch, early)
+        loop.back_edge().args.append(stored)
+        loop.exit_edge().args.append(stored)
+        self._decide(final)
+        self.in_rows |= {v: (final, back.index, column) for column, v in enumerate(order)}
 
     def _stack_frame(self, back: LoopBack, kept: list[Value], ends: list[Value]) -> Op:
         """Case 4: one frame an iteration on a stack that both loops carry."""
@@ -235,19 +257,34 @@ class Frames(Homes):
             if u in self.homes or u in seen or not self._is_made_again(u):
                 todo.pop()
                 continue
-            assert u.op is not None
-            reads = self._reads(u.op)
+            reads = self._reads_of(u)
             missing = [w for w in reads.values() if w not in self.homes and w not in seen and self._is_made_again(w)]
             if missing:
                 todo += reversed(missing)
                 continue
             todo.pop()
-            copy = clone_op(u.op, {x: self.homes.get(w) or seen.get(w) or w for x, w in reads.items()})
+            there = {x: self.homes.get(w) or seen.get(w) or w for x, w in reads.items()}
+            if u in self.in_rows:
+                final, index, column = self.in_rows[u]
+                seen[u] = b.get(there[final], index, column)
+                continue
+            assert u.op is not None
+            copy = clone_op(u.op, there)
             copy.block = b.block
             b.block.ops.append(copy)
             seen[u] = copy.results[0]
         return self.homes.get(v) or seen.get(v) or v
 
+    def _reads_of(self, v: Value) -> dict[Value, Value]:
+        """As ``_reads``, for a value that is recomputed or loaded from a row."""
+        if v in self.in_rows:
+            final, _, _ = self.in_rows[v]
+            return {final: final}
+        assert v.op is not None
+        return self._reads(v.op)
+
     def _is_made_again(self, v: Value) -> bool:
         op = v.op
+        if v in self.in_rows:
+            return True
         return op is not None and (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty"))

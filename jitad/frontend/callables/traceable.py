@@ -22,8 +22,8 @@ from ..values.values import Sym, tracing
 from . import compile_cache
 
 _compile: Callable[..., Any] | None = None                 # ``api.jit``, once it is imported
-_bind: Callable[[Any, Any], Any] | None = None             # ``api.bound_to``
-_reduce: Callable[[Any], Any] | None = None                # ``api.reduced``
+_bind: Callable[[Any, Any], Any] | None = None             # ``jitted.bound_to``
+_reduce: Callable[[Any], Any] | None = None                # ``jitted.reduced``
 
 
 def register(compile: Callable[..., Any], bind: Callable[[Any, Any], Any], reduce: Callable[[Any], Any]) -> None:

@@ -36,7 +36,8 @@ def zero_cotangents(module: Module, iterations: bool = False) -> None:
     for func in module.functions.values():
         if any(op.attrs.get("acc") for op in func.all_ops()):          # there is a reverse sweep
             for loop in loop_forest(func).loops:
-                if loop.preheader is not None and loop.exit is not None and loop.latch is loop.head:
+                if loop.preheader is not None and loop.exit is not None and loop.latch is loop.head \
+                        and any(op.name == "add_at" for op in loop.head.ops):
                     (_skip_iterations if iterations else _skip_loop)(func, loop)
 
 
@@ -75,12 +76,14 @@ def _is_received(loop: Loop, z: Value) -> bool:
     if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
         return False
     array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
+    if array.owner is not loop.head:
+        return False
     added = []
     for user in loop.head.ops:
         if user.operands and user.operands[0] is name and user.name in ("set", "add_at"):
             name = user.result
             added += [user.operands[1]] if user.name == "add_at" else []
-    return array.owner is loop.head and bool(added) and all(map(_may_be_zero, added))
+    return bool(added) and all(map(_may_be_zero, added))
 
 
 def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:

@@ -13,30 +13,12 @@ from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import result_types
 from ...ir.signature import signature
 from ...ir.type_rules import TypeRuleError
-from ...ir.types import Array, Type, dims_of, join
+from ...ir.types import Array, Type, join
 
 
 def retype(module: Module, func: Function) -> None:
     """Infer the types of all values of ``func`` again."""
     _Retyper(module, func).run()
-
-
-def shape_inference(module: Module) -> None:
-    """Retype the functions in which an array is made with known sizes that its type does not have.
-
-    Such arrays come from inlined calls whose parameters had unknown sizes.  Without this pass, ops that later passes
-    emit would have types that differ from those of the ops that they replace.
-    """
-    for func in module.functions.values():
-        if any(_forgets(op) for block in func.blocks for op in block.ops):
-            retype(module, func)
-
-
-def _forgets(op: Op) -> bool:
-    if op.name not in ("fill", "empty", "broadcast_to"):
-        return False
-    sizes = op.operands[0 if op.name == "empty" else 1:]
-    return any(d is None and n.const is not None for d, n in zip(dims_of(op.result.type), sizes))
 
 
 class _Retyper:

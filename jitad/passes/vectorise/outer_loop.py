@@ -18,9 +18,9 @@ nothing and store what is there: an element that only its own iteration reads ha
 each chunk costs less than a second copy of the code, and the remainder, one by one, took two thirds of the time of 24
 iterations.
 
-A check of a varying condition must hold in all lanes.  If it fails in one, the results of the chunk are discarded, and
-the original loop executes it again and raises in the right iteration.  So nothing may be stored to shared arrays before
-such a check.
+A check of a varying condition, in an inner loop too, must hold in all lanes.  If it fails in one, the results of the
+chunk are discarded, and the original loop executes it again and raises in the right iteration.  So nothing may be
+stored to shared arrays before such a check.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class _Chunks:
 
     def _check(self, op: Op, block: Block) -> None:
         """Emit a varying check: if it does not hold in all lanes, control leaves the chunk."""
-        if self.updated or self.kinds.forest.innermost[block] is not self.loop:
+        if self.updated or self._updates_around(block):
             raise NoLanes
         b = self.lanes.b
         each, active = self.lanes.of(op.operands[0]), self.lanes.active()
@@ -148,6 +148,15 @@ class _Chunks:
         b.at(failing)
         b.jump(self.latch, [b.const(False), *self.carried])
         b.at(fine)
+
+    def _updates_around(self, block: Block) -> bool:
+        """True if an inner loop around ``block`` updates a shared array, perhaps in an earlier iteration."""
+        inner = self.kinds.forest.innermost[block]
+        if inner is self.loop:
+            return False
+        while inner.parent is not None and inner.parent is not self.loop:
+            inner = inner.parent
+        return any(op.results and self.kinds[op.results[0]] == SHARED for b in inner.blocks for op in b.ops)
 
     def _leave(self, block: Block) -> None:
         term, b = block.term, self.lanes.b

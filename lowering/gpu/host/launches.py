@@ -49,9 +49,13 @@ class MapLaunch:
         self.kernels, self.kernel, self.loops, self.sums = kernels, kernels.kernel, tuple(loops), sums
         self.few = MapLaunch(few, loops, {}) if few is not None else None
         self._adding = [k for k, r in enumerate(few.results) if r.adding] if few is not None else []
-        self._scalars = [r.type for r in kernels.results if isinstance(r.type, Scalar)]
+        scalars = [k for k, r in enumerate(kernels.results) if isinstance(r.type, Scalar)]
+        self._scalars = len(scalars)
+        self._places: list[tuple[Any, int]] = [(r.type, scalars.index(k) if k in scalars else -1)
+                                               for k, r in enumerate(kernels.results)]
         self._reduced = [k for k, r in enumerate(kernels.results) if is_reduced(r)]
         self._most = MOST_PARTIALS if self._reduced else MOST_GRID if kernels.once else MOST_BLOCKS
+        self._threads = kernels.threads
         self._memory = bool(kernels.needs.arena or sums)
         needs = kernels.needs
         self._simple = not (self._memory or needs.recursion or self._scalars or few is not None)
@@ -63,8 +67,9 @@ class MapLaunch:
         if self._counted:                            # for i in range(n), which only writes arrays
             count = bounds[1]
             if count > 0:
-                grid = blocks_for(count * self.kernels.threads, self.kernel.block, self._most)
-                rt.driver.launch(rt.loaded, self.kernel, grid, [rt.status, count, *arguments(captured)])
+                grid = (count * self._threads - 1) // self.kernel.block + 1
+                rt.driver.launch(rt.loaded, self.kernel, grid if grid < self._most else self._most,
+                                 [rt.status, count, *arguments(captured)])
             return ()
         if self.few is not None and all(carried[k].count() <= FEW for k in self._adding):
             return self.few(rt, bounds, carried, captured)
@@ -97,13 +102,13 @@ class MapLaunch:
         if needs.recursion:
             args.append(depth(rt.driver))
         args += bounds
-        memory, place = rt.numbers(len(self._scalars)) if self._scalars else (rt.record, 0)
+        memory, place = rt.numbers(self._scalars) if self._scalars else (rt.record, 0)
         slots = memory.address + WORD * place
         if self._scalars:
             args.append(slots)
-        partial = rt.own(WORD * len(self._reduced) * grid) if self._reduced else None
-        if partial is not None:
-            args.append(partial.address)
+        partial = rt.own(WORD * len(self._reduced) * grid) if self._reduced and grid > 1 else None
+        if self._reduced:
+            args.append(partial.address if partial is not None else slots)
         values, sizes, private = self._carried(rt, carried, grid * kernel.block)
         rt.driver.launch(rt.loaded, kernel, grid, [*args, *arguments(values), *sizes, *arguments(captured)])
         for k, own in private.items():
@@ -111,12 +116,12 @@ class MapLaunch:
             add = self.sums[k]
             rt.driver.launch(rt.loaded, add, blocks_for(whole.count(), add.block, MOST_BLOCKS),
                              [rt.status, whole.count(), whole.address, own.address, grid * kernel.block])
-        if grid > 1 and partial is not None:
+        if partial is not None:
             assert self.kernels.finish is not None
             starts = arguments([carried[k] for k in self._reduced])
             rt.driver.launch(rt.loaded, self.kernels.finish, 1, [rt.status, slots, partial.address, grid, *starts])
-        found = iter([Pending(rt, memory, place + k, t) for k, t in enumerate(self._scalars)])
-        return [next(found) if isinstance(r.type, Scalar) else carried[k] for k, r in enumerate(self.kernels.results)]
+        return [Pending(rt, memory, place + slot, t) if slot >= 0 else carried[k]
+                for k, (t, slot) in enumerate(self._places)]
 
     def _shares(self, rt: Runtime, grid: int, block: int, carried: Sequence[Any]) -> tuple[int, int, int]:
         """The blocks that the arena has room for, and the bytes and words for each of their threads."""

@@ -41,7 +41,7 @@ def arena_size(driver: Driver) -> int:
 
 
 class Owner:
-    """Memory of the device, released when it is collected, unless it was given away."""
+    """Memory of the device, released when it is collected."""
 
     __slots__ = ("address", "driver", "size", "__weakref__")
 
@@ -50,26 +50,27 @@ class Owner:
         self.driver, self.size = driver, size
         self.address = driver.allocate(size or WORD)
 
-    def give(self) -> int:
-        """The address, which the receiver releases."""
-        address, self.address = self.address, 0
-        return address
-
     def release(self) -> None:
-        if self.address:
-            self.driver.free(self.give())
+        address = self.address
+        if address:
+            self.address = 0
+            self.driver.free(address)
 
     __del__ = release
 
 
 class DeviceArray:
-    """A buffer of the loop level: ``strides``, in elements, is None in C order.  ``owner`` is kept alive."""
+    """A buffer of the loop level: ``strides``, in elements, is None in C order.  ``owner`` is kept alive.
 
-    __slots__ = ("owner", "address", "shape", "strides", "dtype", "_words")
+    An argument has no ``owner``, since its memory is not the program's; ``lender`` is then what keeps it.
+    """
+
+    __slots__ = ("owner", "address", "shape", "strides", "dtype", "lender", "_words")
 
     def __init__(self, owner: Owner | None, address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None,
                  dtype: np.dtype) -> None:
         self.owner, self.address, self.shape, self.strides, self.dtype = owner, address, shape, strides, dtype
+        self.lender: Any = None
         self._words: tuple[int, ...] | None = None
 
     def steps(self) -> tuple[int, ...]:
@@ -133,25 +134,31 @@ NUMBERS = 504
 class Runtime:
     """What a run of a program has on a device: the status, memory for the scalars that kernels compute, and an arena.
 
-    Runs that follow one another use the same ones (``taken``); ``begin`` says for which program.
+    Runs that follow one another use the same ones (``idle``); ``begin`` says for which program.
     """
+
+    __slots__ = ("driver", "loaded", "program", "record", "status", "started", "_numbers", "_next", "_end", "_words",
+                 "_floats", "_serial", "_fresh", "__weakref__")
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.loaded: Any = None
-        self.may_fail = False
-        self.failure: Callable[..., BaseException] = RuntimeError
+        self.program: Any = None                     # the ``DeviceProgram``
+        self.started = False                         # numbers or the arena have been used
         self.record = Owner(driver, WORD * (STATUS_WORDS + NUMBERS))
         self.status = self.record.address
         self._numbers, self._next, self._end = self.record, STATUS_WORDS, STATUS_WORDS + NUMBERS
         self._words = np.empty(STATUS_WORDS + NUMBERS, np.int64)
+        self._floats = self._words.view(np.float64)
         self._serial: dict[bool, tuple[Owner, Owner]] = {}
-        self._used = False                           # the arena has been used by this run
+        self._fresh = True                           # the arena is as this run has left it
         driver.fill(self.status, 0, WORD * STATUS_WORDS)
 
-    def begin(self, loaded: Any, may_fail: bool, failure: Callable[..., BaseException]) -> None:
-        self.loaded, self.may_fail, self.failure, self._used = loaded, may_fail, failure, False
-        self._numbers, self._next, self._end = self.record, STATUS_WORDS, STATUS_WORDS + NUMBERS
+    def begin(self, program: Any, loaded: Any) -> None:
+        self.program, self.loaded = program, loaded
+        if self.started:
+            self.started = self._fresh = False
+            self._numbers, self._next, self._end = self.record, STATUS_WORDS, STATUS_WORDS + NUMBERS
 
     # --- memory -------------------------------------------------------------------------------------
 
@@ -191,9 +198,10 @@ class Runtime:
             size = arena_size(self.driver) // 4 if allocates else 0
             found = self._serial[allocates] = self.own(2 * size), self.own(WORD * len(WORDS))
             self._restart(allocates)
-        elif allocates and not self._used:
+        elif allocates and not self._fresh:
             self._restart(allocates)
-        self._used |= allocates
+        if allocates:
+            self.started = self._fresh = True
         return found[0], found[1].address
 
     def _restart(self, allocates: bool) -> None:
@@ -212,6 +220,7 @@ class Runtime:
             self._numbers, self._next, self._end = self.own(WORD * max(count, NUMBERS)), 0, max(count, NUMBERS)
         place = self._next
         self._next += count
+        self.started = True
         return self._numbers, place
 
     def read(self, memory: Owner, place: int, count: int) -> np.ndarray:
@@ -224,7 +233,7 @@ class Runtime:
         words = self._words[:place + count]
         self.driver.download(words, self.status)
         if words[0]:
-            raise self.failure(int(words[0]), *map(int, words[1:5]))
+            raise self.program.failures(int(words[0]), *map(int, words[1:5]))
         return words[place:]
 
     def resident(self, x: Any, t: Scalar) -> Pending:
@@ -259,25 +268,24 @@ class Runtime:
 
     def check(self) -> None:
         """Raise the exception of a kernel that has failed."""
-        if self.may_fail:
+        if self.program.may_fail:
             self.read(self.record, STATUS_WORDS, 0)
 
     def fail(self, number: int, *operands: Any) -> None:
         """Raise an exception of the host program, unless a kernel has failed before."""
         self.check()
-        raise self.failure(number + 1, *map(_word, operands))
+        raise self.program.failures(number + 1, *map(_word, operands))
 
     # --- results ------------------------------------------------------------------------------------
 
-    def finish(self, results: Sequence[Any]) -> list[Any]:
+    def finish(self, results: Sequence[Any], recording: bool) -> list[Any]:
         """The results as the caller gets them: numbers, and arrays that are its own, each in memory of its own.
 
-        Raises the exception of a kernel that has failed.  While a driver records what is done for later calls, numbers
-        are arrays without axes, and the check is made later.
+        Raises the exception of a kernel that has failed.  If the driver is ``recording`` what is done, for later calls,
+        numbers are arrays without axes, and the check is made later.
         """
-        recording = is_recording(self.driver)
-        if recording and self.may_fail:
-            self.driver.postpone(self.check)         # type: ignore[attr-defined]
+        if recording and self.program.may_fail:
+            self.driver.capture.checks.append(self.check)
         given: set[int] = set()
         out: list[Any] = []
         last = 0
@@ -302,7 +310,11 @@ class Runtime:
 
     def _found(self, x: Pending) -> Any:
         """The value of a result, of which the memory has been read."""
-        return x.get() if x.memory is not self.record else decoded(self._words[x.place:x.place + 1], x.type)
+        if x.memory is not self.record:
+            return x.get()
+        if x.type is F64:
+            return self._floats.item(x.place)
+        return decoded(self._words[x.place:x.place + 1], x.type)
 
     def _array(self, x: Pending) -> DeviceArray:
         """An array without axes that has a scalar's value."""
@@ -334,7 +346,7 @@ def release_idle(driver: Driver) -> None:
 
 def is_recording(driver: Driver) -> bool:
     """True while a driver records what is done for later calls."""
-    return getattr(driver, "capture", None) is not None
+    return driver.capture is not None
 
 
 def forget_locals(error: BaseException) -> None:
@@ -378,7 +390,7 @@ def arguments(xs: Sequence[Any]) -> list[int | float]:
     for x in xs:
         kind = type(x)
         if kind is DeviceArray:
-            out += x.words()
+            out += x._words or x.words()
         elif kind is float or kind is int:
             out.append(x)
         elif kind is Pending:
