@@ -203,11 +203,11 @@ class CudaDriver:
 
     def upload(self, address: int, source: np.ndarray) -> None:
         self._enter()
-        if self.capture is not None:
-            source = self.capture.kept(source)             # each replay reads it again
         size, start = source.nbytes, source.__array_interface__["data"][0]
         if size == 0:
             return
+        if self.capture is not None:
+            start = self.capture.kept(start, size)
         with self._lock:
             staged = size <= STAGED and self.capture is None and not self._busy
             before, self._busy = self._busy, True
@@ -368,6 +368,9 @@ class CudaDriver:
     def keep_until_done(self, objects: Any) -> None:
         """Keeps objects alive until the work queued so far is done: memory of other libraries."""
         self._enter()
+        if self.capture is not None:
+            self.capture.keep(objects)
+            return
         with self._lock:
             while self._pending and not self.cuda.cuEventQuery(self._pending[0][0])[0]:
                 self._call("cuEventDestroy", self._pending.pop(0)[0])
