@@ -1,6 +1,6 @@
 """Lowering: optimised IR to LLVM IR to machine code; installed as ``jitad.lowering``.
 
-Imports ``ir``, ``passes.analysis`` and ``kernels``; imported by ``compiler``, ``api`` and ``dispatch``.
+Imports ``ir``, ``passes.analysis``, ``loop_level`` and ``kernels``; imported by ``compiler``, ``api`` and ``dispatch``.
 
 Folders, from the bottom: each imports only those above it (``tests/project/test_layers.py`` has the order)::
 
@@ -10,8 +10,8 @@ Folders, from the bottom: each imports only those above it (``tests/project/test
     builder      the state of a function that is being written, and helpers for writing it
     memory       arena, frames, blocks that results own
     threads      thread pool, parallel loops, safepoints
-    arrays       loop nests over arrays
     matmul       products of matrices
+    loops        ops on arrays: the loop level, printed
     function     control flow, dispatch by op, modules
     python       entry points: calls from Python
     jit          native code and PTX

@@ -1,8 +1,9 @@
 """The loop level: functions whose array operations are structured loops over buffers.
 
 It lies between the IR of the stage "optimized" and everything that makes machine code.  ``build`` makes it from that
-IR; nothing is lowered from it yet.  It shares the graph, the text form, the verifier and the interpreter of the IR,
-each with additions of its own.  Imports ``ir``, ``passes.analysis``, ``passes.cleanup`` and ``lowering.planning``.
+IR; ops on arrays become machine code through it.  It shares the graph, the text form, the verifier and the interpreter
+of the IR, each with additions of its own.  Imports ``ir``, ``passes.analysis``, ``passes.cleanup`` and
+``lowering.planning``.
 
 Files, in reading order::
 

@@ -10,6 +10,8 @@ by ``yield`` with the next carried values.  Its results are the carried values a
 
     %r = for {reductions = ("sum",)} %i = %lower to %upper step %s (%acc = %init) { … yield %next }
 
+``add`` and ``mul`` of indices may have the attribute ``nsw``: they do not overflow.
+
 Attributes of ``for``, which a later stage may use and must not invent:
 
 * ``independent``: no iteration accesses an element of a buffer that another one writes, and carried values are

@@ -16,14 +16,13 @@ import llvmlite.binding as llvm
 from ...ir.graph import Module
 from ...ir.types import Type
 from ...kernels import blas
-from ..arrays import transpose
 from ..function.function import FunctionLowering
 from ..function.module import ModuleLowering
 from ..jit import cpu
 from ..llvm.emit import Writer
 from ..math import libmvec
 from ..math.ops import Options
-from ..matmul import gemm
+from ..matmul import gemm, transpose
 from ..memory import alloc_runtime, arena_runtime
 from ..python.exceptions import Failures
 from . import dispatch, entry, failures, runtime

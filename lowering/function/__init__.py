@@ -4,7 +4,6 @@ Files, in reading order::
 
     module            the functions that the roots reach, as one LLVM module
     function          one IR function: combines the parts of the lowering
-    array_ops         dispatch of ops on arrays
     control           blocks, terminators, checks
     block_outlining   outlines the parts of long blocks as functions
     code_regions      chooses regions of large functions

@@ -1,7 +1,7 @@
 """Lowers one IR function to one LLVM function.
 
 ``FunctionBuilder`` holds the state and the helpers for writing code.  Scalar ops are lines of ``ops.py``; ops with an
-array among operands or results are lowered by ``array_ops.lower(fn, op)``; ``control.py`` lowers terminators,
+array among operands or results are lowered by ``loops/array_ops.py``; ``control.py`` lowers terminators,
 ``arena.py`` allocation, ``tape.py`` push and pop.
 
 ::
@@ -21,13 +21,14 @@ from ..builder.module_builder import ModuleBuilder
 from ..llvm import types
 from ..llvm.emit import global_name, symbol
 from ..llvm.types import Buffer
+from ..loops.array_ops import ArrayOps
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
 from ..planning.fma_control import carried_sums
 from ..planning.recurrences import products_beside, recurrences
 from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
-from . import array_ops, control
+from . import control
 from .block_outlining import cut_long_blocks
 from .region_outlining import outline_regions
 
@@ -43,6 +44,7 @@ class FunctionLowering(FunctionBuilder):
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
+        self.arrays = ArrayOps(self)
         self.flow = control.Flow(self, self.polling, self.scratch)
 
     # --- interface for the folders below ----------------------------------------------------------
@@ -96,7 +98,7 @@ class FunctionLowering(FunctionBuilder):
         elif op.name == "check":
             self.flow.check(op)
         elif is_array(op.result) or any(map(is_array, op.operands)):
-            array_ops.lower(self, op)
+            self.arrays.lower(op)
         else:
             self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands],
                                                 apart=op in self.apart, chained=op in self.chains)

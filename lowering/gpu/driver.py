@@ -34,7 +34,8 @@ class Driver(Protocol):
     arch: str
     """``"sm_90"``; the simulator's is ``"sim"``."""
     capture: Any
-    """The recording, if work is recorded now and not done: ``checks`` are made when it has been done."""
+    """The recording, if work is recorded now and not done: ``checks`` are made when it has been done, ``runtime`` is
+    that of the programs that cannot fail, or None."""
 
     def allocate(self, size: int) -> int:
         """The address of ``size`` bytes; raises ``MemoryError``."""

@@ -55,12 +55,17 @@ class DeviceProgram:
         return results
 
     def begin(self, driver: Driver) -> tuple[runtime.Runtime, list[runtime.Runtime]]:
-        """What a run has on a device, and the list to which it is given back after the run."""
+        """The resources of a run on a device, and the list to which they are given back after the run."""
         known = self._loaded.get(id(driver))
         if known is None:
             known = self._loaded[id(driver)] = driver, driver.load(self.image), runtime.idle(driver)
         left = known[2]
-        rt = left.pop() if left and driver.capture is None else runtime.Runtime(driver)
+        if driver.capture is None:
+            rt = left.pop() if left else runtime.Runtime(driver)
+        elif self.may_fail:                          # its status is cleared, and checked, in each replay
+            rt = runtime.Runtime(driver)
+        else:
+            rt = driver.capture.runtime = driver.capture.runtime or runtime.Runtime(driver)
         rt.begin(self, known[1])
         return rt, left
 
@@ -68,6 +73,8 @@ class DeviceProgram:
         """Release the memory of a run that has raised an exception."""
         runtime.forget_locals(error)
         rt.release()
+        if rt.driver.capture is not None:
+            rt.driver.capture.runtime = None
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -87,7 +94,7 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     the order in which threads run.
     """
     failures = Failures(module)
-    loops = to_loops(module, LOCAL)
+    loops = to_loops(module, LOCAL, device=True)
     host = partition.host_functions(loops, root)
     for name in host:
         partition.serial_loops(loops, loops.functions[name], host)

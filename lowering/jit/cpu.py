@@ -20,7 +20,6 @@ from ...errors import CompileError
 from ...ir.graph import Module
 from ...kernels import blas
 from ...locks import machine_code
-from ..arrays import transpose
 from ..function.module import ModuleLowering
 from ..llvm.capi import immortal, resolve, symbols
 from ..llvm.emit import Writer
@@ -28,7 +27,7 @@ from ..llvm.processor import Processor, chosen
 from ..llvm.target import Target
 from ..math import libmvec, own
 from ..math.ops import Options
-from ..matmul import gemm
+from ..matmul import gemm, transpose
 from ..memory import alloc_runtime, arena_runtime, context_runtime, result_buffers
 from ..threads import thread_pool
 from .image import Unit

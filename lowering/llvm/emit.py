@@ -115,6 +115,11 @@ class Writer:
         facts = (f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
         return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *map(self.node, facts)]))
 
+    def interleaved(self) -> str:
+        """Metadata for a reduction: four vector accumulators hide the latency of one."""
+        count = self.node('!"llvm.loop.interleave.count", i32 4')
+        return f", !llvm.loop {self.distinct(lambda me: f'{me}, {count}')}"
+
     def _add_node(self, text: str) -> str:
         self._metadata.append(text)
         return f"!{len(self._metadata) - 1}"

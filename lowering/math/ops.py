@@ -346,7 +346,8 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
         return cast(e, t, result, xs[0])
     if name == "select":
         return select(e, t, *xs)
-    return TABLE[name](e, t, list(xs), flags(e.options, attrs))
+    extreme = attrs.get("acc") and name in ("maximum", "minimum")      # of zeros of both signs either one will do
+    return TABLE[name](e, t, list(xs), "nsz" if extreme else flags(e.options, attrs))
 
 
 def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: bool = False) -> str:

@@ -37,12 +37,12 @@ from functools import partial
 
 from ...ir.types import F32, F64, Scalar
 from ...kernels import blas
-from ..arrays import transpose
 from ..builder.kernel_builder import Routine
 from ..llvm import types
 from ..llvm.emit import Code, Writer, global_name
 from ..llvm.target import BLAS, Target
 from ..math.libmvec import masks_tails
+from . import transpose
 
 ROUTINES = {f"jitad.product.{t}{form}": (t, form) for t in (F32, F64) for form in ("", ".turned")}
 PARAMS = [("ptr", name) for name in "abc"] + [("i64", name) for name in ("m", "n", "k", "a.row", "b.row", "c.row")] + [

@@ -15,18 +15,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from ...ir.graph import Op, Value
-from ...ir.types import Array, Scalar, dtype_of
+from ...ir.types import Scalar
 from ...kernels import blas
-from ..arrays import elementwise
-from ..arrays.reduce import combine, interleaved
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import float_state, types
 from ..llvm.emit import Code, global_name
 from ..llvm.target import BLAS
 from ..llvm.types import Buffer, literal
 from ..math import ops
-from ..planning.op_traits import exchanges, is_block
 from . import gemm, gemm_nt, gemm_small
 from .gemm_small import divide
 from .product import Product
@@ -35,54 +31,22 @@ LARGE = 8_192               # multiplications above which a call of BLAS, or of 
 UNROLL = 4                  # rows of b that are added to a row of c in one pass over it
 
 
-def matmul(fn: FunctionBuilder, op: Op) -> None:
-    if not isinstance(op.result.type, Array):
-        fn.values[op.result] = _dot(fn, op)
-        return
-    buffer = fn.alloc(op.result.type, fn.plan.sizes[op.result], op.result)
-    fn.values[op.result] = buffer
-    _into(fn, op, buffer, add=False)
+def multiply(fn: FunctionBuilder, c: Buffer, left: tuple[Buffer, bool], right: tuple[Buffer, bool], row: str,
+             add: bool) -> None:
+    """``c = a @ b``, or ``c += a @ b`` with ``add``; each operand with True if it is stored transposed.
 
-
-def accumulate(fn: FunctionBuilder, op: Op) -> None:
-    """Lower ``add(c, matmul(a, b))`` that reuses the buffer of ``c``."""
-    buffer = elementwise.destination(fn, op.result)
-    fn.values[op.result] = buffer
-    _into(fn, fn.plan.accumulate[op.result], buffer, add=True)
-
-
-def _operand(fn: FunctionBuilder, v: Value, flag: bool) -> tuple[Buffer, bool, str]:
-    """The stored operand, True if it is stored transposed, and the distance of its rows if that is not their length."""
-    if v in fn.plan.lazy and exchanges(v.op):
-        assert v.op is not None
-        v, flag = v.op.operands[0], not flag
-    if v in fn.plan.lazy and is_block(v.op):
-        assert v.op is not None and isinstance(v.type, Array)
-        base, (row, column) = fn.array(v.op.operands[0]), map(fn.scalar, v.op.operands[1::3])
-        start = fn.address(base.dtype, base.ptr, fn.add(fn.mul(row, base.sizes[1]), column))
-        return Buffer(start, fn.plan.sizes[v], v.type), flag, base.sizes[1]
-    return fn.array(v), flag, ""
-
-
-def _dot(fn: FunctionBuilder, op: Op) -> str:
-    x, y = (fn.array(v) for v in op.operands)
-    return _dot_loop(fn, x.dtype, x.sizes[0], lambda k: (x.ptr, k), lambda k: (y.ptr, k))
-
-
-def _into(fn: FunctionBuilder, op: Op, c: Buffer, add: bool) -> None:
-    (a, ta, a_stride), (b, tb, b_stride) = (_operand(fn, v, bool(op.attrs.get(flag)))
-                                            for v, flag in zip(op.operands, ("ta", "tb")))
-    stride = a_stride or b_stride
-    t = dtype_of(op.operands[0].type)
-    ranks = (len(a.sizes), len(b.sizes))
+    ``row``: the distance of the rows of an operand that is a block of a matrix, else ``""``.
+    """
+    (a, ta), (b, tb) = left, right
+    t, ranks = a.dtype, (len(a.sizes), len(b.sizes))
     if ranks == (2, 1):
         m, k = (a.sizes[1], a.sizes[0]) if ta else a.sizes
-        p = Product(t, b.ptr, a.ptr, c.ptr, "1", m, k, False, False, add, stride) if ta else \
-            Product(t, a.ptr, b.ptr, c.ptr, m, "1", k, False, True, add, stride)
+        p = Product(t, b.ptr, a.ptr, c.ptr, "1", m, k, False, False, add, row) if ta else \
+            Product(t, a.ptr, b.ptr, c.ptr, m, "1", k, False, True, add, row)
     elif ranks == (1, 2):
         k, n = (b.sizes[1], b.sizes[0]) if tb else b.sizes
-        p = Product(t, b.ptr, a.ptr, c.ptr, n, "1", k, False, True, add, stride) if tb else \
-            Product(t, a.ptr, b.ptr, c.ptr, "1", n, k, False, False, add, stride)
+        p = Product(t, b.ptr, a.ptr, c.ptr, n, "1", k, False, True, add, row) if tb else \
+            Product(t, a.ptr, b.ptr, c.ptr, "1", n, k, False, False, add, row)
     else:
         m, k = (a.sizes[-1], a.sizes[-2]) if ta else a.sizes[-2:]
         n = b.sizes[-2 if tb else -1]
@@ -195,7 +159,7 @@ def _element(fn: FunctionBuilder, p: Product, i: str, j: str) -> list[str]:
     value = _dot_loop(fn, p.t, p.k, lambda k: (p.a, _a_index(fn, p, i, k)), lambda k: (p.b, fn.add(row, k)))
     at = fn.add(fn.mul(i, p.n), j)
     if p.add:
-        value = combine(fn, "sum", p.t, fn.load(p.t, p.c, at), value)
+        value = _plus(fn, p.t, fn.load(p.t, p.c, at), value)
     fn.store(p.t, value, p.c, at)
     return []
 
@@ -228,7 +192,7 @@ def _add_rows(fn: FunctionBuilder, p: Product, i: str, row: str, first: str, cou
         at = fn.add(row, j)
         total = fn.load(p.t, p.c, at)
         for x, start in zip(factors, starts):
-            total = combine(fn, "sum", p.t, total, _times(fn, p.t, x, fn.load(p.t, p.b, fn.add(start, j))))
+            total = _plus(fn, p.t, total, _times(fn, p.t, x, fn.load(p.t, p.b, fn.add(start, j))))
         return _put(fn, p, at, total)
 
     fn.loop(p.n, body, note=note)
@@ -240,6 +204,10 @@ def _put(fn: FunctionBuilder, p: Product, at: str, value: str) -> list[str]:
     return []
 
 
+def _plus(fn: FunctionBuilder, t: Scalar, x: str, y: str) -> str:
+    return ops.TABLE["add"](fn, t, [x, y], ops.flags(fn.options, {"acc": True}))
+
+
 def _times(fn: FunctionBuilder, t: Scalar, x: str, y: str) -> str:
     return ops.TABLE["mul"](fn, t, [x, y], ops.flags(fn.options, {}))
 
@@ -247,9 +215,9 @@ def _times(fn: FunctionBuilder, t: Scalar, x: str, y: str) -> str:
 def _dot_loop(fn: FunctionBuilder, t: Scalar, n: str, x: Where, y: Where) -> str:
     def body(k: str, acc: list[str]) -> list[str]:
         left, right = (fn.load(t, *where(k)) for where in (x, y))
-        return [combine(fn, "sum", t, acc[0], _times(fn, t, left, right))]
+        return [_plus(fn, t, acc[0], _times(fn, t, left, right))]
 
-    return fn.loop(n, body, [(types.register(t), literal(0, t))], note=interleaved(fn))[0]
+    return fn.loop(n, body, [(types.register(t), literal(0, t))], note=fn.writer.interleaved())[0]
 
 
 # --- BLAS -------------------------------------------------------------------------------------------------------

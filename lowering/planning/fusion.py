@@ -42,7 +42,7 @@ CHEAP = 3             # cost up to which a value is recomputed rather than store
 
 @dataclass
 class Plan:
-    """The lazy values, the buffers that are reused, and the sizes of every array lowered so far."""
+    """The lazy values, the buffers that are reused, and the groups that share a nest."""
 
     roots: AliasClasses
     lazy: set[Value] = field(default_factory=set)
@@ -51,9 +51,6 @@ class Plan:
     deferred: set[Op] = field(default_factory=set)                # those products
     groups: dict[Op, list[Op]] = field(default_factory=dict)      # each member of a group → all (``fusion_groups.py``)
     passing: set[Value] = field(default_factory=set)              # values read by their group only, so not stored
-    sizes: dict[Value, tuple[str, ...]] = field(default_factory=dict)
-    scopes: dict[Value, tuple[list[str], list[str]]] = field(default_factory=dict)   # a root → its own, the others'
-    notes: dict[Value, str] = field(default_factory=dict)         # a root → its alias metadata
 
     def leaves(self, v: Value) -> Iterator[Value]:
         """The stored arrays from which an element of ``v`` is computed, each once."""

@@ -8,12 +8,11 @@ from functools import cache
 import numpy as np
 import pytest
 from jitad.kernels import blas
-from jitad.lowering.arrays import transpose
 from jitad.lowering.jit import cpu
 from jitad.lowering.llvm.emit import Writer
 from jitad.lowering.llvm.target import Target
 from jitad.lowering.math.ops import Options
-from jitad.lowering.matmul import gemm
+from jitad.lowering.matmul import gemm, transpose
 
 import jitad
 from jitad import jit

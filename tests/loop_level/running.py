@@ -22,9 +22,9 @@ from jitad.loop_level.verify import verify
 from jitad.reference import program_for
 
 
-def checked(module: Module) -> Module:
+def checked(module: Module, device: bool = False) -> Module:
     """The verified loop level of a module; its text parses to the same."""
-    loops = to_loops(module)
+    loops = to_loops(module, device=device)
     verify(loops)
     text = print_module(loops)
     assert print_module(parse_module(text)) == text
@@ -49,10 +49,10 @@ def agree(fun: Callable[..., Any], *args: Any, rtol: float = 1e-9) -> None:
 
 
 def same_module(module: Module, root: str, given: Sequence[Any], rtol: float = 1e-9) -> None:
-    """Asserts that a function of optimised IR means the same at the loop level."""
+    """Asserts that a function of optimised IR means the same at the loop level, in both forms of its nests."""
     want = outcome(lambda: Interpreter(module, in_place=True).run(root, copy.deepcopy(given)))
-    loops = checked(module)
-    for way in (LoopInterpreter(loops), LoopInterpreter(loops, backwards=True)):
+    loops, kernels = checked(module), checked(module, device=True)
+    for way in (LoopInterpreter(loops), LoopInterpreter(loops, backwards=True), LoopInterpreter(kernels)):
         got = outcome(partial(way.run, root, copy.deepcopy(given)))
         assert same(got, want, rtol), f"the loop level gives {got!r}, the IR {want!r}"
 

@@ -60,7 +60,7 @@ def one_iteration_less() -> AbstractContextManager[Any]:
 def no_sum_in_order() -> AbstractContextManager[Any]:
     """Elements of an updated part are replaced where they should be added to."""
     right = updates.write
-    return mock.patch.object(updates, "write", lambda fn, op, at, x, add: right(fn, op, at, x, False))
+    return mock.patch.object(updates, "write", lambda fn, op, b, place, x, add: right(fn, op, b, place, x, False))
 
 
 BUGS: Sequence[Plant] = (lost_dependence, stored_too_early, buffer_taken_over, any_slice_is_a_view, one_iteration_less,

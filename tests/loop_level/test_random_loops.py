@@ -27,7 +27,7 @@ def outcome(module: Module, args: list[Any], name: str = "main", backwards: bool
 
 @pytest.mark.parametrize("seed", range(40))
 def test_means_the_same(seed: int) -> None:
-    """Independent loops forward and backward; the gradient too."""
+    """Independent loops forward and backward, in the order of memory and for a device; the gradient too."""
     small = seed % 3 == 0
     m = irgen.generate(seed, statements=12, small=small, smooth=seed % 2 == 0)
     args = irgen.arguments(seed, small=small)
@@ -35,12 +35,13 @@ def test_means_the_same(seed: int) -> None:
     gradient = m.derive("main", "vjp", wrt) if seed % 2 == 0 else "main"
     before = irgen.outcome(m, args)
     pipeline.run(m, ["main", gradient])
-    loops = to_loops(m)
-    verify(loops)
-    text = print_module(loops)
-    assert print_module(parse_module(text)) == text
-    for backwards in (False, True):
-        assert irgen.same(before, outcome(loops, args, backwards=backwards), rtol=1e-9)
+    loops, kernels = to_loops(m), to_loops(m, device=True)
+    for made in (loops, kernels):
+        verify(made)
+        text = print_module(made)
+        assert print_module(parse_module(text)) == text
+    for made, backwards in ((loops, False), (loops, True), (kernels, True)):
+        assert irgen.same(before, outcome(made, args, backwards=backwards), rtol=1e-9)
     if gradient != "main" and isinstance(before, list):
         args = [*args, *before]
         assert irgen.same(irgen.outcome(m, args, gradient), outcome(loops, args, gradient, backwards=True), rtol=1e-9)

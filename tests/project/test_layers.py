@@ -27,7 +27,7 @@ LAYERS = (("errors", "disk_store", "locks"), ("ir",), ("semantics",), ("passes",
           ("__init__", "__main__", "command_line"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {
-    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
+    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "matmul", "loops", "function",
                        "python", "jit", "gpu", "simulator", "aot"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
 FILES_IN_A_FOLDER = 16

@@ -15,6 +15,6 @@ Files, in reading order::
     cleanup     known sizes, unused ops
 """
 
-from .functions import COVERED, NotCovered, to_loops
+from .functions import COVERED, NotCovered, array, to_loops
 
-__all__ = ["COVERED", "NotCovered", "to_loops"]
+__all__ = ["COVERED", "NotCovered", "array", "to_loops"]

@@ -1,33 +1,70 @@
 """Single elements of arrays: a load from a buffer, or for a lazy array the computation of that element.
 
-A place is a list of indices, one for each axis.
+A *place* identifies an element: one index for each axis or, if all arrays involved have the same sizes (``flat``),
+one offset in C order, so that a nest is a single loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array
+from ...lowering.planning.op_traits import is_flat
 from .state import State
 
-Place = tuple[Value, ...]
+
+@dataclass(frozen=True)
+class Place:
+    """One element: its indices ``at``, or its offset ``flat`` in C order with ``at`` empty."""
+
+    at: tuple[Value, ...]
+    flat: Value | None = None
+
+
 NestBody = Callable[[Place, list[Value]], Sequence[Value]]
 
 
 def nest(fn: State, sizes: Sequence[Value], body: NestBody, start: Sequence[Value] = (), kinds: Sequence[str] = (),
-         independent: bool = True) -> list[Value]:
-    """Append one loop for each size, the last innermost; returns the carried values after them.
+         independent: bool = True, flat: bool = False) -> list[Value]:
+    """Append one loop for each size, the last innermost, or a single loop over all elements with ``flat``.
 
-    ``start``: the carried values, which are reductions of ``kinds``.  ``independent``: see ``ops.py``.
+    ``start``: the carried values, which are reductions of ``kinds``; they are returned as they are after the loops.
+    ``independent``: see ``ops.py``.
     """
     marks = ({"independent": True} if independent else {}) | ({"reductions": tuple(kinds)} if kinds else {})
 
-    def level(place: Place, carried: list[Value]) -> Sequence[Value]:
-        if len(place) == len(sizes):
-            return body(place, carried)
-        return fn.writer.loop(sizes[len(place)], lambda i, c: level((*place, i), c), carried, **marks)
-    return list(level((), list(start)))
+    def level(at: tuple[Value, ...], carried: list[Value]) -> Sequence[Value]:
+        if len(at) == len(sizes):
+            return body(Place(at), carried)
+        return fn.writer.loop(sizes[len(at)], lambda i, c: level((*at, i), c), carried, **marks)
+    if not flat:
+        return list(level((), list(start)))
+    count, before = fn.product(sizes), fn.nest
+    fn.nest = fn.writer.block, count, {}
+    results = fn.writer.loop(count, lambda i, c: body(Place((), i), c), start, **marks)
+    fn.nest = before
+    return results
+
+
+def can_be_flat(fn: State, v: Value, like: Array) -> bool:
+    """True if the element of ``v`` at a flat offset in an array of type ``like`` depends on that offset alone."""
+    return not fn.device and is_flat(fn.plan.lazy, v, like)
+
+
+def put(fn: State, x: Value, b: Value, place: Place) -> None:
+    """Store an element of a buffer."""
+    fn.store(x, *_where(fn, b, place))
+
+
+def fetch(fn: State, b: Value, place: Place) -> Value:
+    """Load an element of a buffer."""
+    return fn.load(*_where(fn, b, place))
+
+
+def _where(fn: State, b: Value, place: Place) -> tuple[Value, Sequence[Value]]:
+    return (b, place.at) if place.flat is None else (fn.flattened(b), (place.flat,))
 
 
 class Elements:
@@ -41,17 +78,23 @@ class Elements:
         """The element of ``v`` at ``place`` (broadcast to the rank of ``place``); a scalar is its own element."""
         if not isinstance(v.type, Array):
             return self.fn.scalar(v)
-        at = place[len(place) - v.type.rank:]
-        at = tuple(self.fn.size(0) if d == 1 else i for i, d in zip(at, v.type.dims))
-        key = (v, at)
+        place = self._narrow(v.type, place)
+        key = (v, place)
         if key not in self._known:
-            self._known[key] = self._compute(v, at)
+            self._known[key] = self._compute(v, place)
         return self._known[key]
+
+    def _narrow(self, t: Array, place: Place) -> Place:
+        """The place in an operand of type ``t`` that is broadcast to ``place`` in the result."""
+        if place.flat is not None:
+            return place
+        at = place.at[len(place.at) - t.rank:]
+        return Place(tuple(self.fn.size(0) if d == 1 else i for i, d in zip(at, t.dims)))
 
     def _compute(self, v: Value, place: Place) -> Value:
         fn = self.fn
         if v not in fn.plan.lazy:
-            return fn.load(fn.buffer(v), place)
+            return fetch(fn, fn.buffer(v), place)
         op = v.op
         assert op is not None
         rule = _ELEMENT.get(op.name)
@@ -65,7 +108,7 @@ def _fill(e: Elements, op: Op, place: Place) -> Value:
 
 
 def _iota(e: Elements, op: Op, place: Place) -> Value:
-    return place[0]
+    return place.flat if place.flat is not None else place.at[0]
 
 
 def _same_place(e: Elements, op: Op, place: Place) -> Value:
@@ -74,34 +117,34 @@ def _same_place(e: Elements, op: Op, place: Place) -> Value:
 
 def _slice(e: Elements, op: Op, place: Place) -> Value:
     fn, at = e.fn, []
-    for axis, i in enumerate(place):
+    for axis, i in enumerate(place.at):
         start, step = fn.scalar(op.operands[1 + 3 * axis]), fn.scalar(op.operands[3 + 3 * axis])
         at.append(fn.add(start, fn.mul(i, step)))
-    return e.get(op.operands[0], tuple(at))
+    return e.get(op.operands[0], Place(tuple(at)))
 
 
 def _transpose(e: Elements, op: Op, place: Place) -> Value:
-    at = dict(zip(op.attrs["perm"], place))
-    return e.get(op.operands[0], tuple(at[axis] for axis in range(len(place))))
+    at = dict(zip(op.attrs["perm"], place.at))
+    return e.get(op.operands[0], Place(tuple(at[axis] for axis in range(len(at)))))
 
 
 def _reshape(e: Elements, op: Op, place: Place) -> Value:
     """A lazy reshape only adds or drops axes of literal size 1."""
     source, target = op.operands[0].type, op.result.type
     assert isinstance(source, Array) and isinstance(target, Array)
-    wide = iter([i for i, d in zip(place, target.dims) if d != 1])
-    return e.get(op.operands[0], tuple(e.fn.size(0) if d == 1 else next(wide) for d in source.dims))
+    wide = iter([i for i, d in zip(place.at, target.dims) if d != 1])
+    return e.get(op.operands[0], Place(tuple(e.fn.size(0) if d == 1 else next(wide) for d in source.dims)))
 
 
 def _get(e: Elements, op: Op, place: Place) -> Value:
-    return e.get(op.operands[0], tuple(map(e.fn.scalar, op.operands[1:])) + place)
+    return e.get(op.operands[0], Place((*map(e.fn.scalar, op.operands[1:]), *place.at)))
 
 
 def _take(e: Elements, op: Op, place: Place) -> Value:
     index = op.operands[1]
     assert isinstance(index.type, Array)
-    row = e.get(index, place[:index.type.rank])
-    return e.get(op.operands[0], (row, *place[index.type.rank:]))
+    row = e.get(index, Place(place.at[:index.type.rank]))
+    return e.get(op.operands[0], Place((row, *place.at[index.type.rank:])))
 
 
 _ELEMENT: dict[str, Callable[[Elements, Op, Place], Value]] = {

@@ -18,7 +18,7 @@ from ...lowering.planning.buffer_placement import LOCAL_LIMIT
 from ..types import lowered
 from . import nests, products, reductions, shapes, updates
 from .cleanup import fold_sizes, remove_unused
-from .state import State
+from .state import FunctionState, State
 from .structure import structure_loops
 
 Rule = Callable[[State, Op], None]
@@ -43,25 +43,25 @@ class NotCovered(CompileError):
     """An op of the IR that has no form at the loop level."""
 
 
-def to_loops(module: Module, local: int = LOCAL_LIMIT) -> Module:
+def to_loops(module: Module, local: int = LOCAL_LIMIT, device: bool = False) -> Module:
     """A module of the loop level with the same functions; ``module`` is unchanged.  Raises ``NotCovered``.
 
-    ``local``: the most elements of a buffer in the stack frame.
+    ``local``: the most elements of a buffer in the stack frame.  ``device``: see ``State``.
     """
     out = Module()
     out.exceptions = module.exceptions
     summaries = class_summaries(module.functions)
     for func in module.functions.values():
-        out.add(_Function(func, summaries, local).build())
+        out.add(_Function(func, summaries, local, device).build())
     return out
 
 
 class _Function:
     """Builds one function."""
 
-    def __init__(self, func: Function, summaries: Mapping[str, ClassSummary], local: int) -> None:
+    def __init__(self, func: Function, summaries: Mapping[str, ClassSummary], local: int, device: bool) -> None:
         self.func = func
-        self.fn = State(func, summaries, local)
+        self.fn = FunctionState(func, summaries, local, device)
         self.blocks: dict[Block, Block] = {}
 
     def build(self) -> Function:
@@ -101,7 +101,7 @@ class _Function:
         return self.fn.renamed(v, p) if is_array(v) else self.fn.scalar(v)
 
 
-def _op(fn: State, op: Op) -> None:
+def _op(fn: FunctionState, op: Op) -> None:
     """Build one op that is not a terminator."""
     if op.name not in COVERED:
         raise NotCovered(f"{op.name} has no form at the loop level")
@@ -110,7 +110,7 @@ def _op(fn: State, op: Op) -> None:
     elif op.name == "check":
         fn.writer.do("check", [fn.scalar(v) for v in op.operands], **op.attrs)
     elif is_array(op.result) or any(map(is_array, op.operands)):
-        _array(fn, op)
+        array(fn, op)
     elif op.name == "const":
         fn.values[op.result] = fn.writer.const(op.attrs["value"], op.attrs["type"])
     elif op.name == "undef":
@@ -120,7 +120,7 @@ def _op(fn: State, op: Op) -> None:
         fn.values[op.result].hint = op.result.hint
 
 
-def _stack(fn: State, op: Op) -> None:
+def _stack(fn: FunctionState, op: Op) -> None:
     attrs = op.attrs | ({"types": tuple(fn.type(r) for r in op.results[1:])} if op.name == "pop" else {})
     made = fn.writer.do(op.name, [fn.values[v] for v in op.operands], **attrs)
     for v, x in zip(op.results, made.results, strict=True):
@@ -130,7 +130,7 @@ def _stack(fn: State, op: Op) -> None:
             fn.values[v] = x
 
 
-def _array(fn: State, op: Op) -> None:
+def array(fn: State, op: Op) -> None:
     """Build an op with an array among its operands or results, unless its result is computed where it is read."""
     plan = fn.plan
     if is_array(op.result):

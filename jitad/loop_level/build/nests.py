@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import combinations
 
 from ...ir.graph import Op, Value
-from ...ir.types import dtype_of
+from ...ir.types import Array, dtype_of
 from ...lowering.planning.fusion_groups import ADDED, REDUCTIONS, shape_of
 from . import updates
-from .elements import Elements, Place, nest
+from .elements import Elements, Place, can_be_flat, nest, put
 from .state import State, combine, identity
 
 
@@ -26,10 +27,12 @@ def store(fn: State, op: Op) -> None:
 
 def fill(fn: State, buffer: Value, source: Value) -> None:
     """Store every element of ``source`` in ``buffer``."""
+    assert isinstance(source.type, Array)
+
     def body(place: Place, _: list[Value]) -> list[Value]:
-        fn.store(Elements(fn).get(source, place), buffer, place)
+        put(fn, Elements(fn).get(source, place), buffer, place)
         return []
-    nest(fn, fn.shape(source), body)
+    nest(fn, fn.shape(source), body, flat=can_be_flat(fn, source, source.type))
 
 
 @contextmanager
@@ -45,7 +48,7 @@ def computed_here(fn: State, values: Sequence[Value]) -> Iterator[None]:
 def group(fn: State, members: list[Op]) -> None:
     """Compute the members of a group, element by element.
 
-    If parts are added to one array they may overlap, so each has a nest of its own, before a store changes a buffer
+    If parts are added to one array they may overlap.  Each then has a nest of its own, before a store changes a buffer
     that another one reads.
     """
     parts = [op for op in members if op.name == ADDED]
@@ -56,16 +59,23 @@ def group(fn: State, members: list[Op]) -> None:
     stored = [v for v in computed if v not in fn.plan.passing]
     for v in stored:
         fn.values[v] = fn.destination(v)
-    extent = _extent(fn, members)
+    nest_of = partial(_nest, fn, shape_of(members[0]), _extent(fn, members), computed)
+
+    def together() -> None:
+        results = nest_of(stored, reductions, parts)
+        fn.values.update(zip((op.result for op in reductions), results))
+
+    def one_by_one() -> None:
+        for op in parts:
+            nest_of([], [], [op])
+        if stored:
+            nest_of(stored, [], [])
+
     with computed_here(fn, computed):
         if any(fn.plan.roots.same(p.result, q.result) for p, q in combinations(parts, 2)):
-            for op in parts:
-                _nest(fn, extent, computed, [], [], [op])
-            if stored:
-                _nest(fn, extent, computed, stored, [], [])
+            fn.added_at_once(parts, together, one_by_one)
         else:
-            results = _nest(fn, extent, computed, stored, reductions, parts)
-            fn.values.update(zip((op.result for op in reductions), results))
+            together()
 
 
 def _extent(fn: State, members: list[Op]) -> list[Value]:
@@ -74,13 +84,16 @@ def _extent(fn: State, members: list[Op]) -> list[Value]:
     return [next((s for s in axis if s.const is not None), axis[0]) for axis in known]
 
 
-def _nest(fn: State, extent: list[Value], every: list[Value], stored: list[Value], reductions: list[Op],
-          parts: list[Op]) -> list[Value]:
+def _nest(fn: State, shape: Value, extent: list[Value], every: list[Value], stored: list[Value],
+          reductions: list[Op], parts: list[Op]) -> list[Value]:
     """Append the loops; returns the results of the reductions.
 
     Stores follow after all elements are computed, since another member may read a buffer that is taken over.
     """
+    like = shape.type
+    assert isinstance(like, Array)
     everything = [*stored, *(op.operands[0] for op in reductions), *(op.operands[1] for op in parts)]
+    pieces = {op: updates.piece(fn, op) for op in parts}
 
     def body(place: Place, sums: list[Value]) -> list[Value]:
         elements = Elements(fn)
@@ -88,10 +101,11 @@ def _nest(fn: State, extent: list[Value], every: list[Value], stored: list[Value
             elements.get(v, place)
         element = {v: elements.get(v, place) for v in everything}
         for v in stored:
-            fn.store(element[v], fn.buffer(v), place)
+            put(fn, element[v], fn.buffer(v), place)
         for op in parts:
-            updates.write(fn, op, updates.part(fn, op, place), element[op.operands[1]], add=True)
+            updates.write_part(fn, op, pieces[op], place, element[op.operands[1]], add=True)
         return [combine(fn, op.name, x, element[op.operands[0]]) for op, x in zip(reductions, sums)]
 
     start = [identity(fn, op.name, dtype_of(op.operands[0].type)) for op in reductions]
-    return nest(fn, extent, body, start, [op.name for op in reductions])
+    flat = all(can_be_flat(fn, v, like) for v in everything) and None not in pieces.values()
+    return nest(fn, extent, body, start, [op.name for op in reductions], flat=flat)

@@ -46,7 +46,7 @@ def _dot(fn: State, op: Op) -> Value:
     a, b = map(fn.buffer, op.operands)
 
     def body(place: Place, acc: list[Value]) -> list[Value]:
-        product = fn.writer.do("mul", [fn.load(a, place), fn.load(b, place)]).result
+        product = fn.writer.do("mul", [fn.load(a, place.at), fn.load(b, place.at)]).result
         return [combine(fn, "sum", acc[0], product)]
     start = identity(fn, "sum", dtype_of(op.operands[0].type))
     return nest(fn, fn.shape(op.operands[0]), body, [start], ["sum"])[0]

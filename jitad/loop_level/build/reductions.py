@@ -1,80 +1,167 @@
 """Reductions and scans, fused with the computation of their operand.
 
-The loops over the axes that stay are outermost, and those over the reduced axes carry the partial results.  Another
-order of the loops is left to later stages: the loops say which of them are reductions.
+On a device the loops over the axes that stay are outermost, and those over the reduced axes carry the partial results.
+Elsewhere only the trailing reduced axes, which are innermost, do so.  Partial results of the other reduced axes are
+combined in the result's memory, so that the inner loop of ``a.sum(0)`` still runs along rows.
+
+Float sums and products may be reassociated.  With several vector accumulators they are about as accurate as NumPy's
+pairwise summation and more accurate than a plain loop, but bitwise equal to neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
-from ...ir.types import I64, dtype_of
-from .elements import Elements, Place, nest
+from ...ir.types import I64, Array, Scalar, dtype_of
+from .elements import Elements, Place, can_be_flat, nest, put
 from .state import State, combine, identity
 
 
 def fold(fn: State, op: Op) -> None:
     """``sum``, ``prod``, ``max``, ``min``, ``all``, ``any``."""
-    source, axes = op.operands[0], op.attrs["axes"]
-    inner = [n for axis, n in enumerate(fn.shape(source)) if axis in axes]
+    axes, rank = op.attrs["axes"], len(fn.shape(op.operands[0]))
+    tail = rank
+    while tail and tail - 1 in axes:
+        tail -= 1
+    if fn.device or len(axes) == rank - tail:
+        _at_each(fn, op, lambda outer: _partial(fn, op, axes, outer))
+    else:
+        _fold_into_memory(fn, op, tail)
 
-    def partial(outer: Place) -> Value:
-        def body(place: Place, acc: list[Value]) -> list[Value]:
-            kept, reduced = iter(outer), iter(place)
-            at = tuple(next(reduced if axis in axes else kept) for axis in range(len(fn.shape(source))))
-            return [combine(fn, op.name, acc[0], Elements(fn).get(source, at))]
-        start = identity(fn, op.name, dtype_of(source.type))
-        return nest(fn, inner, body, [start], [op.name])[0]
 
-    _at_each(fn, op, partial)
+def _partial(fn: State, op: Op, axes: Collection[int], outer: Place) -> Value:
+    """The reduction over some axes, at the indices ``outer`` of the others, as a carried value."""
+    source, extent = op.operands[0], fn.shape(op.operands[0])
+    assert isinstance(source.type, Array)
+    flat = not outer.at and can_be_flat(fn, source, source.type)
+
+    def body(place: Place, acc: list[Value]) -> list[Value]:
+        if not flat:
+            kept, reduced = iter(outer.at), iter(place.at)
+            place = Place(tuple(next(reduced if axis in axes else kept) for axis in range(len(extent))))
+        return [combine(fn, op.name, acc[0], Elements(fn).get(source, place))]
+    start = identity(fn, op.name, dtype_of(source.type))
+    return nest(fn, [n for axis, n in enumerate(extent) if axis in axes], body, [start], [op.name], flat=flat)[0]
+
+
+def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
+    """Combine what the axes from ``tail`` on give with the elements of the result, which begin as the identity."""
+    source, axes, t = op.operands[0], op.attrs["axes"], dtype_of(op.result.type)
+    extent = fn.shape(source)
+    inner = range(tail, len(extent))
+    buffer = fn.values[op.result] = fn.destination(op.result)
+    _set_all(fn, buffer, fn.shape(op.result), identity(fn, op.name, t))
+
+    def body(place: Place, _: list[Value]) -> list[Value]:
+        value = _partial(fn, op, inner, place) if inner else Elements(fn).get(source, place)
+        at = [i for axis, i in enumerate(place.at) if axis not in axes]
+        fn.store(combine(fn, op.name, fn.load(buffer, at), value), buffer, at)
+        return []
+    nest(fn, extent[:tail], body, independent=False)
+
+
+def _set_all(fn: State, buffer: Value, sizes: Sequence[Value], value: Value) -> None:
+    def body(place: Place, _: list[Value]) -> list[Value]:
+        put(fn, value, buffer, place)
+        return []
+    nest(fn, sizes, body, flat=True)
 
 
 def _at_each(fn: State, op: Op, value: Callable[[Place], Value]) -> None:
     """Store ``value`` at each place of an op's result; a scalar result is its only value."""
     if not is_array(op.result):
-        fn.values[op.result] = value(())
+        fn.values[op.result] = value(Place(()))
         return
     buffer = fn.values[op.result] = fn.destination(op.result)
 
     def body(place: Place, _: list[Value]) -> list[Value]:
-        fn.store(value(place), buffer, place)
+        fn.store(value(place), buffer, place.at)
         return []
     nest(fn, fn.shape(op.result), body)
 
 
+# --- argmax, argmin ---------------------------------------------------------------------------------------
+
 def arg(fn: State, op: Op) -> None:
     """``argmax``, ``argmin``: the least index of an extreme element, or of a NaN if there is one."""
-    source, axis, w = op.operands[0], op.attrs["axis"], fn.writer
-    t, better = dtype_of(source.type), "gt" if op.name == "argmax" else "lt"
+    source, axis = op.operands[0], op.attrs["axis"]
 
     def best(outer: Place) -> Value:
-        def body(i: Value, carried: list[Value]) -> list[Value]:
-            x = Elements(fn).get(source, (*outer[:axis], i, *outer[axis:]))
-            takes = w.do(better, [x, carried[0]]).result
-            if t.is_float:
-                first = w.do("not", [w.do("isnan", [carried[0]]).result]).result
-                takes = w.do("or", [takes, w.do("and", [w.do("isnan", [x]).result, first]).result]).result
-            return [w.do("select", [takes, new, old]).result for new, old in zip((x, i), carried)]
-        start = identity(fn, op.name[3:], t), w.const(0, I64)
-        return w.loop(fn.shape(source)[axis], body, start)[1]
+        def element(i: Value) -> Value:
+            return Elements(fn).get(source, Place((*outer.at[:axis], i, *outer.at[axis:])))
+        search = _in_one_loop if fn.device else _in_two_loops
+        return search(fn, op, fn.shape(source)[axis], dtype_of(source.type), element)
 
     _at_each(fn, op, best)
 
 
+Element = Callable[[Value], Value]
+
+
+def _in_one_loop(fn: State, op: Op, n: Value, t: Scalar, element: Element) -> Value:
+    w, better = fn.writer, "gt" if op.name == "argmax" else "lt"
+
+    def body(i: Value, carried: list[Value]) -> list[Value]:
+        x = element(i)
+        takes = w.do(better, [x, carried[0]]).result
+        if t.is_float:
+            first = w.do("not", [w.do("isnan", [carried[0]]).result]).result
+            takes = w.do("or", [takes, w.do("and", [w.do("isnan", [x]).result, first]).result]).result
+        return [w.do("select", [takes, new, old]).result for new, old in zip((x, i), carried)]
+    start = identity(fn, op.name[3:], t), w.const(0, I64)
+    return w.loop(n, body, start)[1]
+
+
+def _in_two_loops(fn: State, op: Op, n: Value, t: Scalar, element: Element) -> Value:
+    """Find the extreme element, then its least index: each loop can be vectorised, while a single one could not."""
+    w, name = fn.writer, op.name[3:]
+    best = nest(fn, [n], lambda place, c: [combine(fn, name, c[0], element(place.at[0]))], [identity(fn, name, t)],
+                [name])[0]
+    best_is_nan = w.do("isnan", [best]).result if t.is_float else None
+
+    def first(place: Place, carried: list[Value]) -> list[Value]:
+        x = element(place.at[0])
+        here = w.do("eq", [x, best]).result
+        if best_is_nan is not None:
+            here = w.do("or", [here, w.do("and", [w.do("isnan", [x]).result, best_is_nan]).result]).result
+        return [combine(fn, "min", carried[0], w.do("select", [here, place.at[0], n]).result)]
+    return nest(fn, [n], first, [n], ["min"])[0]
+
+
+# --- scans ------------------------------------------------------------------------------------------------
+
 def scan(fn: State, op: Op) -> None:
-    """``cumsum``, ``cumprod``: the loop along the axis carries the total."""
+    """``cumsum``, ``cumprod``: the loop along the axis carries the total.
+
+    Along another axis than the last a loop that runs along rows adds to the row before, unless it is for a device.
+    """
     source, axis = op.operands[0], op.attrs["axis"]
     buffer = fn.values[op.result] = fn.destination(op.result)
-    extent = fn.shape(source)
+    extent, start = fn.shape(source), identity(fn, op.name, dtype_of(source.type))
+
+    def step(at: tuple[Value, ...], before: Value) -> list[Value]:
+        total = combine(fn, op.name, before, Elements(fn).get(source, Place(at)))
+        fn.store(total, buffer, at)
+        return [total]
 
     def along(outer: Place, _: list[Value]) -> list[Value]:
-        def step(i: Value, carried: list[Value]) -> list[Value]:
-            at = (*outer[:axis], i, *outer[axis:])
-            total = combine(fn, op.name, carried[0], Elements(fn).get(source, at))
-            fn.store(total, buffer, at)
-            return [total]
-        fn.writer.loop(extent[axis], step, [identity(fn, op.name, dtype_of(source.type))])
+        fn.writer.loop(extent[axis], lambda i, c: step((*outer.at[:axis], i, *outer.at[axis:]), c[0]), [start])
         return []
-    nest(fn, extent[:axis] + extent[axis + 1:], along)
+
+    def by_rows(place: Place, _: list[Value]) -> list[Value]:
+        step(place.at, _row_before(fn, buffer, place.at, axis, start))
+        return []
+    if fn.device or axis == len(extent) - 1:
+        nest(fn, extent[:axis] + extent[axis + 1:], along)
+    else:
+        nest(fn, extent, by_rows, independent=False)
+
+
+def _row_before(fn: State, buffer: Value, at: tuple[Value, ...], axis: int, start: Value) -> Value:
+    """The element before along an axis; at the first one ``start``: an element of any value is loaded, and not used."""
+    w, row = fn.writer, at[axis]
+    later = w.do("gt", [row, fn.size(0)]).result
+    back = w.do("sub", [row, w.do("cast", [later], dtype=I64).result]).result
+    return w.do("select", [later, fn.load(buffer, (*at[:axis], back, *at[axis + 1:])), start]).result

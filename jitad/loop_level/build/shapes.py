@@ -12,6 +12,7 @@ from ...lowering.planning.op_traits import is_contiguous
 from . import nests
 from .elements import Elements, Place, nest
 from .state import Sizes, State
+from .updates import row
 
 # --- sizes of results -------------------------------------------------------------------------------------
 
@@ -85,7 +86,7 @@ def empty(fn: State, op: Op) -> None:
 
 
 def undef(fn: State, op: Op) -> None:
-    fn.values[op.result] = fn.writer.do("undef", type=fn.type(op.result)).result
+    fn.values[op.result] = fn.undefined(op.result)
 
 
 # --- views --------------------------------------------------------------------------------------------------
@@ -94,24 +95,16 @@ def view(fn: State, op: Op) -> bool:
     """Make ``op``'s result a part of its operand's buffer if it is in C order.  Returns True if so."""
     rule = _VIEW.get(op.name)
     source = op.operands[0] if op.operands else None
-    if rule is None or source is None or source in fn.plan.lazy or source not in fn.values or not is_array(source):
+    if rule is None or source is None or not is_array(source) or source in fn.plan.lazy or not fn.is_stored(source):
         return False                                 # (a member of a group may not be computed yet)
     found = rule(fn, op, fn.buffer(source))
     if found is not None:
-        fn.values[op.result] = _typed(fn, found, op.result)
+        fn.values[op.result] = fn.typed(found, op.result)
     return found is not None
 
 
-def _typed(fn: State, b: Value, v: Value) -> Value:
-    return b if b.type == fn.type(v) else fn.writer.do("retype", [b], type=fn.type(v)).result
-
-
 def _view_get(fn: State, op: Op, b: Value) -> Value | None:
-    at, sizes = op.operands[1:], fn.shape(op.operands[0])
-    zero, one = fn.size(0), fn.size(1)
-    where = [x for i in at for x in (fn.scalar(i), one, one)]
-    where += [x for n in sizes[len(at):] for x in (zero, n, one)]
-    return fn.writer.do("view", [b, *where], drop=tuple(range(len(at))), contiguous=True).result
+    return row(fn, b, [fn.scalar(i) for i in op.operands[1:]], fn.shape(op.operands[0]))
 
 
 def _view_slice(fn: State, op: Op, b: Value) -> Value | None:
@@ -134,7 +127,7 @@ def get(fn: State, op: Op) -> None:
     if is_array(op.result):
         nests.store(fn, op)
     else:
-        fn.values[op.result] = Elements(fn).get(op.operands[0], tuple(map(fn.scalar, op.operands[1:])))
+        fn.values[op.result] = Elements(fn).get(op.operands[0], Place(tuple(map(fn.scalar, op.operands[1:]))))
 
 
 # --- concatenation, nonzero ---------------------------------------------------------------------------------
@@ -144,13 +137,19 @@ def concat(fn: State, op: Op) -> None:
     fn.values[op.result] = buffer
     offset = fn.size(0)
     for v in op.operands:
-        _copy_part(fn, v, buffer, axis, offset)
-        offset = fn.add(offset, fn.shape(v)[axis])
+        size = fn.shape(v)[axis]
+        if axis == 0 and not fn.device:
+            rest = [x for n in fn.shape(op.result)[1:] for x in (fn.size(0), n, fn.size(1))]
+            part = fn.writer.do("view", [buffer, offset, size, fn.size(1), *rest], contiguous=True).result
+            nests.fill(fn, part, v)
+        else:
+            _copy_part(fn, v, buffer, axis, offset)
+        offset = fn.add(offset, size)
 
 
 def _copy_part(fn: State, v: Value, buffer: Value, axis: int, offset: Value) -> None:
     def body(place: Place, _: list[Value]) -> list[Value]:
-        at = [*place[:axis], fn.add(place[axis], offset), *place[axis + 1:]]
+        at = [*place.at[:axis], fn.add(place.at[axis], offset), *place.at[axis + 1:]]
         fn.store(Elements(fn).get(v, place), buffer, at)
         return []
     nest(fn, fn.shape(v), body)
@@ -166,7 +165,7 @@ def nonzero(fn: State, op: Op) -> None:
     n = fn.shape(source)[0]
 
     def found(i: Value) -> Value:
-        return w.do("cast", [Elements(fn).get(source, (i,))], dtype=I64).result
+        return w.do("cast", [Elements(fn).get(source, Place((i,)))], dtype=I64).result
 
     count = w.loop(n, lambda i, c: [fn.add(c[0], found(i))], [fn.size(0)], independent=True, reductions=("sum",))[0]
     room = fn.new(op.result, [fn.add(count, fn.size(1))])

@@ -1,0 +1,137 @@
+"""Prints nests of loops, with the hints for LLVM that go with them.
+
+A *nest* here is a loop, or several of which each is all that the next outer one does.  A small known number of
+iterations is unrolled, which spares LLVM the work.  Several threads may share the iterations of an independent outer
+loop; partial results of reductions are then combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir.graph import Op, Value
+from ...ir.types import dtype_of
+from ...loop_level.build.state import COMBINE
+from ..llvm import types
+from ..math import libmvec, ops
+from ..threads import parallel_nests
+from . import idioms
+from .printer import Printer
+
+WRITTEN_OUT = 8       # iterations
+Body = Callable[[str, list[str]], Sequence[str]]
+
+
+class NestPrinter(Printer):
+    """Prints all ops of the loop level that lowering builds."""
+
+    def loops(self, op: Op) -> None:
+        loops = _perfect(op)
+        counts = [self.scalar(loop.operands[1]) for loop in loops]
+        known = all(n[0] != "%" for n in counts)
+        few = known and int(self.fn.product(counts)) <= WRITTEN_OUT
+        if not few and idioms.lower(self, loops, counts):
+            return
+        registers, hint = [types.register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
+
+        def level(depth: int, values: list[str]) -> list[str]:
+            if depth == len(loops):
+                return self._iteration(loops[-1])
+            body = self._body(loops[depth], lambda carried: level(depth + 1, carried))
+            carried = list(zip(registers, values))
+            if few:
+                return _written_out(int(counts[depth]), body, values)
+            note = hint if depth == len(loops) - 1 else ""
+            if depth:
+                return self.fn.loop(counts[depth], body, carried, note=note)
+            walk = parallel_nests.Walk(counts[0], self.fn.product(counts[1:]), body, carried, self._join(op), note)
+            return self._outermost(op, walk, unbounded=not _is_bounded(loops))
+
+        self.names.update(zip(op.results, level(0, [self.scalar(v) for v in op.operands[3:]])))
+        if known:
+            self._positive_zeros(op)
+
+    def _outermost(self, op: Op, walk: parallel_nests.Walk, unbounded: bool) -> list[str]:
+        if op.attrs.get("independent") and not unbounded and parallel_nests.possible(self.fn, walk):
+            return parallel_nests.run(self.fn, walk)
+        return self.fn.loop(walk.n, walk.body, walk.carried, note=walk.note, each=walk.each, unbounded=unbounded)
+
+    def _join(self, op: Op) -> parallel_nests.Join | None:
+        """Code that combines two partial results of the reductions of a loop."""
+        kinds = op.attrs.get("reductions", ())
+        dtypes = [dtype_of(v.type) for v in op.operands[3:]]
+
+        def join(xs: list[str], ys: list[str]) -> list[str]:
+            return [ops.apply(self.fn, COMBINE[k], t, xy, {"acc": True}, t) for k, t, *xy in zip(kinds, dtypes, xs, ys)]
+        return join if kinds else None
+
+    def _body(self, loop: Op, rest: Callable[[list[str]], Sequence[str]]) -> Body:
+        def body(i: str, carried: list[str]) -> Sequence[str]:
+            self.names.update(zip(loop.regions[0].params, [i, *carried]))
+            return rest(carried)
+        return body
+
+    def _iteration(self, loop: Op) -> list[str]:
+        body = loop.regions[0]
+        for op in body.ops:
+            self.op(op)
+        assert body.term is not None
+        return [self.scalar(v) for v in body.term.operands]
+
+    def _hint(self, loops: list[Op]) -> str:
+        """Metadata for the innermost loop.
+
+        Transposing copies are left as they are: the loads are strided, so vectors bring nothing, and LLVM need not
+        find that out.  Tails of loops over functions are masked, but not where an outer loop stores the same row again:
+        the next load would wait for the masked store.  Reductions have four vector accumulators, which hide the
+        latency of one.
+        """
+        fn, inner = self.fn, loops[-1]
+        if not loops[0].attrs.get("independent"):
+            return ""
+        if idioms.transposed(loops) is not None:
+            return fn.writer.loop_note(cold=True)
+        if libmvec.masks_tails(fn.target.features) and any(op.name in libmvec.OPS for op in inner.regions[0].ops):
+            return libmvec.masked(fn.writer)
+        return fn.writer.interleaved() if inner.attrs.get("reductions") else ""
+
+    def _positive_zeros(self, op: Op) -> None:
+        """Add 0 to sums: a loop that LLVM unrolls starts from the first element, and a sum of zeros is not −0."""
+        for r, kind in zip(op.results, op.attrs.get("reductions", ())):
+            t = dtype_of(r.type)
+            if kind == "sum" and t.is_float:
+                xs = [self.scalar(r), types.literal(0, t)]
+                self.names[r] = ops.apply(self.fn, "add", t, xs, {}, t)
+
+
+def _perfect(op: Op) -> list[Op]:
+    """The loops of the nest that begins with ``op``."""
+    loops = [op]
+    while True:
+        body = loops[-1].regions[0]
+        assert body.term is not None
+        if [x.name for x in body.ops] != ["for"] or body.term.operands != body.ops[0].results:
+            return loops
+        loops.append(body.ops[0])
+
+
+def _written_out(n: int, body: Body, values: list[str]) -> list[str]:
+    """A loop, fully unrolled."""
+    for i in range(n):
+        values = list(body(str(i), values))
+    return values
+
+
+def _is_bounded(loops: list[Op]) -> bool:
+    """True if each iteration accesses another element of some buffer: no more iterations than elements in memory."""
+    ivs = {loop.regions[0].params[0] for loop in loops}
+    inside = (op for op in loops[-1].regions[0].nested_ops() if op.name in ("load", "store"))
+    return any(ivs <= set().union(*map(_summands, op.operands[1 if op.name == "load" else 2:])) for op in inside)
+
+
+def _summands(index: Value) -> set[Value]:
+    """The values from which an index is computed."""
+    op = index.op
+    if op is None or not op.attrs.get("nsw"):
+        return {index}
+    return set().union(*map(_summands, op.operands))
