@@ -55,7 +55,7 @@ class DeviceProgram:
         return results
 
     def begin(self, driver: Driver) -> tuple[runtime.Runtime, list[runtime.Runtime]]:
-        """What a run has on a device, and the list to which it is given back after the run."""
+        """The resources of a run on a device, and the list to which they are given back after the run."""
         known = self._loaded.get(id(driver))
         if known is None:
             known = self._loaded[id(driver)] = driver, driver.load(self.image), runtime.idle(driver)
