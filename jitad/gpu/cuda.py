@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError, Loc
+from ..lowering.gpu.driver import Product
 from ..lowering.gpu.host.runtime import release_idle
 from ..lowering.gpu.image import Image, Kernel
 from ..lowering.gpu.ptx import to_ptx
-from . import bindings
+from . import bindings, cublas
 from .launching import Arguments
 
 STAGED = 64 << 10
@@ -311,6 +312,16 @@ class CudaDriver:
             raise self._error(status, f"launch of {kernel.name}", kernel.loc)
         if self.debug and self.capture is None:
             self._wait(f"in the kernel {kernel.name}", kernel.loc)
+
+    @cached_property
+    def _blas(self) -> cublas.Cublas:
+        return cublas.Cublas(cublas.library(), int(self.stream), self.allocate(cublas.WORKSPACE))
+
+    def product(self, product: Product) -> None:
+        """Queue a product of matrices by cuBLAS, which must be there (``cublas.name``)."""
+        self._enter()
+        with self._lock:
+            self._blas.product(product)
 
     # --- order of work ----------------------------------------------------------------------------
 
