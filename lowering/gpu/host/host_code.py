@@ -15,11 +15,12 @@ from ....ir.dominance import Dominators
 from ....ir.graph import Block, Edge, Function, Op, Value
 from ....ir.ops import OPS as IR_OPS
 from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
+from ....loop_level.nest_shape import perfect_nest, read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from . import runtime
 from .launch_builder import LaunchBuilder, among
-from .nests import fill, loops_of, read
+from .nests import fill
 from .partition import is_parallel
 from .plan import Plan
 from .residence import Residence
@@ -292,7 +293,7 @@ class HostFunction:
         return f"rt.zeros({', '.join([self._dtype(b.dtype), *shape])})"
 
     def _op_for(self, op: Op) -> None:
-        filled = fill(loops_of(op))
+        filled = fill(perfect_nest(op))
         if filled is not None:
             self.code.plan.host(op.loc, "fills an array")
             self.line(f"rt.fill({self.use(filled[0])}, {filled[1]})")

@@ -9,12 +9,13 @@ values, and what it reads from outside::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ....ir.graph import Function, Module, Op, Value
+from ....loop_level.nest_shape import captured_by, perfect_nest
 from ....loop_level.types import as_types, buffer_type, type_of
 
 
@@ -36,32 +37,16 @@ class Nest:
 
 def nest(module: Module, op: Op, func: Function) -> Nest:
     """The nest that begins with an independent ``for``."""
-    loops = loops_of(op)
+    loops = perfect_nest(op)
     innermost = loops[-1].regions[0]
     assert innermost.term is not None
     ivs = [x.regions[0].params[0] for x in loops]
     carried = innermost.params[1:]
-    captured = _read_from_outside(innermost.all_ops(), {*ivs, *carried})
+    captured = captured_by(innermost.all_ops(), [*ivs, *carried])
     body = function(module, f"{func.name}.nest", [*ivs, *carried, *captured], innermost.ops, innermost.term.operands)
     body.loc = next((x.loc for x in innermost.all_ops() if x.loc.line), op.loc)
     kinds = tuple(op.attrs.get("reductions", ()))
     return Nest(body, tuple(loops), kinds, tuple(op.operands[3:]), tuple(op.results), tuple(captured))
-
-
-def _only_loop(loops: list[Op]) -> Op | None:
-    """The loop that is all of the last one's body, if it is independent, and carries the same reductions.
-
-    Its bounds must be known outside of all of them.
-    """
-    op, ivs = loops[-1], [x.regions[0].params[0] for x in loops]
-    region = op.regions[0]
-    (*before, inner) = region.ops or (None,)
-    if before or inner is None or inner.name != "for" or not inner.attrs.get("independent"):
-        return None
-    assert region.term is not None
-    same = inner.operands[3:] == region.params[1:] and region.term.operands == inner.results
-    same = same and inner.attrs.get("reductions", ()) == op.attrs.get("reductions", ())
-    return inner if same and not any(v in ivs for v in inner.operands[:3]) else None
 
 
 def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[Op], results: Sequence[Value]
@@ -73,32 +58,6 @@ def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[O
     func.blocks[0].term = Op("return", results)
     module.add(func)
     return func
-
-
-def defined(ops: Iterable[Op]) -> Iterator[Value]:
-    for op in ops:
-        yield from op.results
-        for region in op.regions:
-            yield from region.params
-            yield from defined(region.all_ops())
-
-
-def read(ops: Iterable[Op]) -> Iterator[Value]:
-    for op in ops:
-        yield from op.used()
-        for region in op.regions:
-            yield from read(region.all_ops())
-
-
-def _read_from_outside(ops: Iterable[Op], inside: set[Value]) -> list[Value]:
-    every = list(ops)
-    inside |= set(defined(every))
-    return [v for v in dict.fromkeys(read(every)) if v not in inside and v.const is None]
-
-
-def captured_by(func_ops: Iterable[Op], params: Iterable[Value]) -> list[Value]:
-    """The values that ops read and that neither they nor ``params`` define."""
-    return _read_from_outside(func_ops, set(params))
 
 
 def fill(loops: Sequence[Op]) -> tuple[Value, int] | None:
@@ -118,11 +77,3 @@ def fill(loops: Sequence[Op]) -> tuple[Value, int] | None:
         return None
     data = set(np.array(x.const, buffer_type(b).dtype.np).tobytes())
     return (b, data.pop()) if len(data) == 1 else None
-
-
-def loops_of(op: Op) -> list[Op]:
-    """An independent ``for``, and those within it that are all of the body of the one before."""
-    loops = [op]
-    while (inner := _only_loop(loops)) is not None:
-        loops.append(inner)
-    return loops
