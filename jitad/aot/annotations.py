@@ -60,11 +60,19 @@ def _name(fun: Any) -> str:
     return getattr(fun, "__name__", type(fun).__name__)
 
 
+def _hints(written: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(written)
+    except NameError as e:
+        raise UnsupportedError(f"an annotation of {_name(written)} cannot be read: {e}", hint=(
+            "from jitad.aot import f64, i64; the annotation is f64[\"n\"], not \"f64[n]\"")) from None
+
+
 def _annotated(fun: Callable[..., Any], known: Sequence[inspect.Parameter]) -> list[Any]:
     written = inspect.unwrap(fun)
     while not hasattr(written, "__annotations__") and hasattr(written, "fun"):
         written = written.fun
-    hints = get_type_hints(written)
+    hints = _hints(written)
     missing = [p.name for p in known if p.name not in hints and p.default is p.empty]
     if missing:
         raise UnsupportedError(f"the types of {', '.join(missing)} are not known in {_name(fun)}{signature_of(fun)}",
@@ -174,7 +182,7 @@ def _fields(kind: Any) -> list[tuple[str, Any]] | None:
     cls = kind if isinstance(kind, type) else type(kind)
     if dataclasses.is_dataclass(cls) or issubclass(cls, tuple) and hasattr(cls, "_fields"):
         names = field_names(cls) if dataclasses.is_dataclass(cls) else cls._fields
-        hints = get_type_hints(cls) if isinstance(kind, type) else {n: getattr(kind, n) for n in names}
+        hints = _hints(cls) if isinstance(kind, type) else {n: getattr(kind, n) for n in names}
         return [(n, hints.get(n)) for n in names]
     if isinstance(kind, tuple):
         return [(f"item_{i}", item) for i, item in enumerate(kind)]

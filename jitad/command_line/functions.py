@@ -44,6 +44,8 @@ def load(place: str) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError) as e:
         raise JitadError(f"there is no {place}: {e}", hint="write module:name, in the module's folder") from None
+    if not callable(found):
+        raise JitadError(f"{place} is no function: it is {found!r}", hint="write module:name of a function")
     return found if getattr(type(found), "is_jitad", False) else api.jit(found)
 
 

@@ -29,10 +29,10 @@ from .drivers import driver_of, is_host
 class Adopted:
     """Memory of another library, which lives as long as this object."""
 
-    __slots__ = ("driver", "address", "owner")
+    __slots__ = ("driver", "address", "owner", "read_only")
 
-    def __init__(self, driver: Driver, address: int, size: int, owner: Any) -> None:
-        self.driver, self.address, self.owner = driver, address, owner
+    def __init__(self, driver: Driver, address: int, size: int, owner: Any, read_only: bool) -> None:
+        self.driver, self.address, self.owner, self.read_only = driver, address, owner, read_only
         if hasattr(driver, "adopt"):                         # drivers that check addresses
             driver.adopt(address, size)
             _adopted[address] += 1
@@ -104,6 +104,11 @@ class DeviceArray:
         return self.size == 0 or all(n == 1 or s == e for n, s, e in zip(self.shape, self._strides, expected))
 
     @property
+    def is_read_only(self) -> bool:
+        """True for memory of a library that does not want it to be changed."""
+        return type(self.owner) is Adopted and self.owner.read_only
+
+    @property
     def kind(self) -> tuple[Any, ...]:
         """The part of a signature that describes the array: its dtype, rank, and axes of size 1.
 
@@ -151,6 +156,8 @@ class DeviceArray:
 
     def assign(self, values: Any) -> None:
         """Writes an array of the same shape and dtype, or one that broadcasts to it, into this one's memory."""
+        if self.is_read_only:
+            raise ValueError("the array is read-only: the library that it comes from says so")
         given = as_device(values, self.target) if is_foreign(type(values)) else asarray(
             np.asarray(values, self.dtype), self.target)
         if given.dtype != self.dtype:
@@ -225,7 +232,8 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if not isinstance(self.driver, CudaDriver):
             raise AttributeError("__cuda_array_interface__: the array is in the host's memory")
-        return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False),
+        return {"version": 3, "shape": self.shape, "typestr": self.dtype.str,
+                "data": (self.address if self.size else 0, self.is_read_only),
                 "strides": None if self.is_contiguous else self.strides, "stream": int(self.driver.stream)}
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -234,15 +242,18 @@ class DeviceArray:
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) == (dlpack.CPU, 0) and copy is not False:
+                return self.numpy().__dlpack__(max_version=max_version)
             raise BufferError(f"DLPack to device {dl_device}: the array is on {self.__dlpack_device__()}")
         whole = self.copy() if copy else self
+        flags = (dlpack.COPIED if copy else 0) | (dlpack.READ_ONLY if whole.is_read_only else 0)
         if isinstance(self.driver, CudaDriver):
             if stream != -1:                                 # -1: the consumer does not want to wait
                 self.driver.waited_for_by(DEFAULT_STREAM if stream is None else int(stream))
         else:
             self.driver.synchronize()
         found = Foreign(whole.address if whole.size else 0, whole.shape, whole.strides, whole.dtype,
-                        self.__dlpack_device__(), whole.owner)
+                        self.__dlpack_device__(), whole.owner, flags)
         return dlpack.capsule(found, max_version is not None and max_version[0] >= 1)
 
 
@@ -361,7 +372,8 @@ def as_device(x: Any, target: str) -> Any:
                                  f"target={target!r}", hint="convert it to a NumPy array")
     made = DeviceArray(target, driver, found.address, found.shape, found.dtype, None, found.strides)
     first, last = _extent(made)
-    made.owner = Adopted(driver, first, last - first if made.size else 0, found.owner)
+    made.owner = Adopted(driver, first, last - first if made.size else 0, found.owner,
+                         bool(found.flags & dlpack.READ_ONLY))
     return made
 
 
@@ -390,9 +402,10 @@ def _of_interface(driver: CudaDriver, x: Any) -> Foreign | None:
         raise TypeInferenceError("a masked array means something else than the array it is made of")
     if interface.get("stream") is not None:
         driver.wait_for(int(interface["stream"]))
-    strides = interface.get("strides")
-    return Foreign(int(interface["data"][0] or 0), tuple(interface["shape"]),
-                   None if strides is None else tuple(strides), np.dtype(interface["typestr"]), (dlpack.CUDA, 0), x)
+    strides, (address, read_only) = interface.get("strides"), interface["data"]
+    return Foreign(int(address or 0), tuple(interface["shape"]),
+                   None if strides is None else tuple(strides), np.dtype(interface["typestr"]), (dlpack.CUDA, 0), x,
+                   dlpack.READ_ONLY if read_only else 0)
 
 
 def _of_dlpack(driver: Driver, x: Any) -> Foreign:

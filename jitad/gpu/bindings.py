@@ -78,8 +78,13 @@ def error(cuda: Any, status: Any, call: str, loc: Loc | None = None) -> Exceptio
     if status == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
         return MemoryError(f"{call}: {described}")
     hint = ""
-    if described.partition(":")[0] in _STICKY:
+    if is_lasting(cuda, status):
         hint = "start a new process: after this error the driver refuses all calls"
         if loc is None:
             hint += "; JITAD_DEBUG=1 waits for each kernel, and names the line of the one that failed"
     return DeviceError(f"{call}: {described}", loc, hint)
+
+
+def is_lasting(cuda: Any, status: Any) -> bool:
+    """True for an error after which the driver refuses every further call of the process."""
+    return text(cuda, status).partition(":")[0] in _STICKY

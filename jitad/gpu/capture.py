@@ -75,7 +75,7 @@ class Graph:
             check()
 
     def __del__(self) -> None:
-        if hasattr(self, "_graph"):
+        if hasattr(self, "_graph") and self.driver.usable:
             self.driver._enter()
             self.driver._wait()
             self.driver._call("cuGraphExecDestroy", self._graph)

@@ -67,6 +67,7 @@ class CudaDriver:
         self._local = threading.local()
         self._lock = threading.RLock()
         self._forked = False
+        self._lost: tuple[str, Loc | None, str] | None = None          # the failure after which no call succeeds
         self.debug = os.environ.get("JITAD_DEBUG") == "1"
         self.device = self._call("cuDeviceGet", 0)
         self.arch = self._architecture()
@@ -93,8 +94,18 @@ class CudaDriver:
         """The result of a function of the driver; raises the exception for its status."""
         status, *found = getattr(self.cuda, name)(*args)
         if status:
-            raise bindings.error(self.cuda, status, doing or name, loc)
+            raise self._error(status, doing or name, loc)
         return found[0] if found else None
+
+    def _error(self, status: Any, doing: str, loc: Loc | None) -> Exception:
+        """The exception for a status; once the device is lost, the one that tells of the first failure."""
+        if self._lost is not None:
+            message, where, hint = self._lost
+            return DeviceError(f"the device cannot be used since an earlier failure: {message}", where, hint)
+        found = bindings.error(self.cuda, status, doing, loc)
+        if isinstance(found, DeviceError) and bindings.is_lasting(self.cuda, status):
+            self._lost = found.message, found.loc, found.hint
+        return found
 
     def _enter(self) -> None:
         """Makes the context current in this thread, once."""
@@ -104,6 +115,11 @@ class CudaDriver:
                                   hint="start processes with multiprocessing's 'spawn' or 'forkserver'")
             self._call("cuCtxSetCurrent", self._context)
             self._local.entered = True
+
+    @property
+    def usable(self) -> bool:
+        """False if calls cannot succeed: after a failure of the device, after a fork, while the process ends."""
+        return not (self._forked or self._lost or sys.is_finalizing())
 
     def _attribute(self, name: str) -> int:
         return int(self._call("cuDeviceGetAttribute", getattr(self.cuda.CUdevice_attribute, name), self.device))
@@ -176,7 +192,7 @@ class CudaDriver:
             self._free(address)
 
     def _free(self, address: int) -> None:
-        if self._forked or sys.is_finalizing():            # it is the parent's, or ends with the process
+        if not self.usable:                                # it is the parent's, or ends with the process
             return
         self._enter()
         if self.has_pool:
@@ -270,7 +286,7 @@ class CudaDriver:
             [log, len(log)])
         if not status:
             return found[0]
-        error = bindings.error(self.cuda, status, "the driver refuses a kernel")
+        error = self._error(status, "the driver refuses a kernel", None)
         written = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
         if isinstance(error, DeviceError) and written:
             error = DeviceError(f"{error.message}\n{written}")
@@ -289,8 +305,10 @@ class CudaDriver:
         arguments.fill(args)
         status, = self._launch(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream, arguments.pointer, 0)
         unused.append(arguments)
+        if status and bindings.is_lasting(self.cuda, status):
+            raise self._error(status, "in an earlier kernel", None)
         if status:
-            raise bindings.error(self.cuda, status, f"launch of {kernel.name}", kernel.loc)
+            raise self._error(status, f"launch of {kernel.name}", kernel.loc)
         if self.debug and self.capture is None:
             self._wait(f"in the kernel {kernel.name}", kernel.loc)
 

@@ -23,6 +23,8 @@ _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}
 _LETTERS = {code: letter for letter, code in _KINDS.items()}
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 VERSION = (1, 0)
+READ_ONLY, COPIED = 1, 2
+"""Flags of versioned structures."""
 
 
 class _Tensor(ctypes.Structure):
@@ -59,7 +61,10 @@ _USED = {_PLAIN: ctypes.create_string_buffer(b"used_" + _PLAIN),
 
 @dataclass(frozen=True)
 class Foreign:
-    """An array in memory of another owner, which stays valid while ``owner`` lives; strides are in bytes."""
+    """An array in memory of another owner, which stays valid while ``owner`` lives; strides are in bytes.
+
+    ``flags``: ``READ_ONLY``, ``COPIED``.
+    """
 
     address: int
     shape: tuple[int, ...]
@@ -67,6 +72,7 @@ class Foreign:
     dtype: np.dtype
     device: tuple[int, int]
     owner: Any
+    flags: int = 0
 
 
 # --- giving ---------------------------------------------------------------------------------------
@@ -91,6 +97,8 @@ _deleter, _destructor = _Deleter(_delete), _Destructor(_forget)
 
 def capsule(array: Foreign, versioned: bool) -> Any:
     """A capsule for ``array``, whose owner lives until the capsule or its taker is gone."""
+    if array.flags & READ_ONLY and not versioned:
+        raise BufferError("a read-only array cannot be given away through DLPack before 1.0, which does not say so")
     n, size = len(array.shape), array.dtype.itemsize
     made: Any = _ManagedVersioned() if versioned else _Managed()
     shape = (ctypes.c_int64 * n)(*array.shape)
@@ -99,7 +107,7 @@ def capsule(array: Foreign, versioned: bool) -> Any:
                           strides, 0)
     made.deleter = _deleter
     if versioned:
-        made.major, made.minor = VERSION
+        made.major, made.minor, made.flags = *VERSION, array.flags
     address = ctypes.addressof(made)
     _given[address] = made, shape, strides, array.owner
     return _new(address, _VERSIONED if versioned else _PLAIN, _destructor)
@@ -124,15 +132,20 @@ def taken(made: Any) -> Foreign:
     """The array in a capsule, which is taken over."""
     at = id(made)
     name, kind = (_VERSIONED, _ManagedVersioned) if _is_valid(at, _VERSIONED) else (_PLAIN, _Managed)
+    if not _is_valid(at, name):
+        raise BufferError(f"no capsule of DLPack that can be taken, but {made!r}")
     managed: Any = kind.from_address(_pointer(at, name))
     _rename(at, _USED[name])
     owner = _Taken(managed)
+    if name == _VERSIONED and managed.major != VERSION[0]:
+        raise BufferError(f"DLPack {managed.major}.{managed.minor}, of which only the deleter is known")
+    flags = int(managed.flags) if name == _VERSIONED else 0
     tensor = managed.tensor
     shape = tuple(tensor.shape[:tensor.ndim])
     dtype = _dtype(tensor)
     strides = tuple(s * dtype.itemsize for s in tensor.strides[:tensor.ndim]) if tensor.strides else None
     return Foreign((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype,
-                   (tensor.device_type, tensor.device_id), owner)
+                   (tensor.device_type, tensor.device_id), owner, flags)
 
 
 def _dtype(tensor: Any) -> np.dtype:

@@ -28,9 +28,15 @@ LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 ARCH = "sm_80"
 """The architecture for which PTX is shown unless another one is asked for."""
 
+OLDEST = 60
+"""The first architecture with atomic additions of f64."""
+
 
 @cache
 def _machine(arch: str) -> llvm.TargetMachine:
+    number = arch.removeprefix("sm_").rstrip("af")
+    if not (arch.startswith("sm_") and number.isdigit() and int(number) >= OLDEST):
+        raise ValueError(f"arch={arch!r}: there is no such GPU; write one such as 'sm_90'")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=arch, opt=3)

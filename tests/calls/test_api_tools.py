@@ -29,6 +29,9 @@ def plain(x):
 
 def bad(x):
     return np.fft.fft(x)
+
+def annotated(x: "f64[n]"):
+    return x
 '''
 
 
@@ -69,6 +72,8 @@ def test_errors_of_the_command_line(program: str, capsys: Any) -> None:
     ("run a_program:loss one two", "'one' is no Python literal"),
     ("run a_program:nothing", "there is no a_program:nothing"),
     ("run no_program:loss", "there is no no_program:loss"),
+    ("build a_program:np -o f.so", "a_program:np is no function"),
+    ("build a_program:annotated -o f.so", "an annotation of annotated cannot be read: name 'f64' is not defined"),
 ])
 def test_wrong_command_lines(program: str, capsys: Any, arguments: str, what: str) -> None:
     assert main(arguments.split()) == 1

@@ -377,6 +377,55 @@ def test_value_and_gradient_of_a_reduction_in_one_pass() -> None:
     assert value == 0.0 and not _flat(gradient).any()
 
 
+NESTED = """
+func @f(%x: f64, %a: f64[?, ?]) -> (f64) {
+^entry:
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %n = dim {axis = 0} %a : i64
+  %m = dim {axis = 1} %a : i64
+  %start = const 0.0 : f64
+  jump ^rows(%zero, %start)
+
+^rows(%i: i64, %s: f64):
+  jump ^elements(%zero, %s)
+
+^elements(%j: i64, %t: f64):
+  %b = get %a, %i, %j : f64
+  %c = mul %b, %x : f64
+  %d = sin %c : f64
+  %t2 = add %t, %d : f64
+  %j2 = add %j, %one : i64
+  %more = lt %j2, %m : bool
+  branch %more, ^elements(%j2, %t2), ^next(%t2)
+
+^next(%u: f64):
+  LAST
+  %i2 = add %i, %one : i64
+  %again = lt %i2, %n : bool
+  branch %again, ^rows(%i2, %u2), ^end(%u2)
+
+^end(%r: f64):
+  return %r
+}
+"""
+
+
+@pytest.mark.parametrize(("last", "loops"), [("%u2 = add %u, %x : f64", 1), ("%u2 = mul %u, %x : f64", 2)])
+def test_nested_loops_that_sum_into_one_variable_are_one_pass(last: str, loops: int) -> None:
+    """The inner loop passes the cotangent of the sum on.  If an iteration scales it, the order matters."""
+    module = parse_module(NESTED.replace("LAST", last))
+    vjp = module.derive("f", "vjp", (0,))
+    differentiate(module)
+    verify(module, linear=False)
+    assert len(LoopForest(module.functions[vjp]).roots) == loops
+    a = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
+    value, gradient = Interpreter(module).run(vjp, [0.7, a, 1.0])
+    assert value == pytest.approx(Interpreter(module).run("f", [0.7, a])[0], rel=1e-14)
+    near = [Interpreter(module).run("f", [0.7 + h, a])[0] for h in (1e-6, -1e-6)]
+    assert gradient == pytest.approx((near[0] - near[1]) / 2e-6, rel=1e-6)
+
+
 IN_A_ROW = """
 func @f(%x: f64, %y: f64) -> (f64) {
 ^entry:

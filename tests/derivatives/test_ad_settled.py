@@ -47,6 +47,41 @@ def lu(a: Any) -> float:
     return total
 
 
+def cholesky_by_rows(a: Any) -> float:
+    """Rows from left to right: later iterations write to the same row, further to the right, or to later rows."""
+    n = len(a)
+    l = np.zeros((n, n))
+    total = 0.0
+    for i in range(n):
+        for j in range(i + 1):
+            s = a[i, j]
+            for k in range(j):
+                s -= l[i, k] * l[j, k]
+            if i == j:
+                l[i, j] = math.sqrt(s)
+                total += math.log(l[i, j])
+            else:
+                l[i, j] = s / l[j, j]
+    return total
+
+
+def rows_twice(a: Any) -> float:
+    """Like the factorisation by rows, but a later iteration changes the end of the row above, or all of it."""
+    l = a.copy()
+    for i in range(1, len(a)):
+        for j in range(len(a)):
+            for k in range(j):
+                l[i, j] += 0.1 * l[i, k] * l[i - 1, k] * l[i - 1, j]
+            l[i - 1, len(a) - 1] += 0.1 * l[i, j]
+    for i in range(1, len(a)):
+        for j in range(i):
+            for k in range(j):
+                l[i, j] += 0.1 * l[i, k] * l[j, k]
+        for j in range(1, i):
+            l[i, j - 1] *= l[i, j]
+    return np.sum(l * l)
+
+
 def upwards(a: Any) -> float:
     """Back substitution: from the last row to the first, so rows below are final."""
     n = len(a)
@@ -192,7 +227,7 @@ def inside(a: Any) -> float:
 
 
 ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice, cholesky_by_slices,
-       trajectory, rows_in_use, below, state, inside]
+       trajectory, rows_in_use, below, state, inside, cholesky_by_rows, rows_twice]
 
 
 def matrix(n: int = 5) -> Any:
@@ -208,13 +243,13 @@ def test_gradients(f: Callable[[Any], float]) -> None:
     value, bar = jit(value_and_grad(f))(a)
     assert value == pytest.approx(f(a), rel=1e-12)
     np.testing.assert_allclose(bar, interpret(grad(f), a), rtol=1e-10, atol=1e-12)
-    check_grads(f, (a,), order=2 if f in (cholesky, behind, state) else 1)
+    check_grads(f, (a,), order=2 if f in (cholesky, cholesky_by_rows, behind, state) else 1)
     if f in (sweeps, state, inside):
         np.testing.assert_allclose(jit(f, grad=True, checkpoint=True).grad(a), bar, rtol=1e-10)
 
 
-@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (lu, 0), (recurrence, 1), (sweeps, 2), (state, 0),
-                                     (inside, 0)],
+@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (cholesky_by_rows, 0), (lu, 0), (recurrence, 1),
+                                     (sweeps, 2), (state, 0), (inside, 0)],
                          ids=lambda f: f.__name__ if callable(f) else "")
 def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
     """Of the recurrence, the sine is saved; of the sweeps, the elements that they read."""

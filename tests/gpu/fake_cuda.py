@@ -4,7 +4,8 @@ Work is queued on streams, and done when something waits for it, as late as a de
 changed or reused too early gives wrong numbers or ``Violation``.  A kernel is a Python function of ``kernels``, which
 reads its arguments through the array of pointers that ``cuLaunchKernel`` is given.
 
-``fail["cuMemAllocAsync"] = status`` makes the next call of a function return a status instead.
+``fail["cuMemAllocAsync"] = status`` makes the next call of a function return a status instead.  A kernel in ``faulty``
+accesses memory that is not there: then the device is lost, and all calls return its status.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ class Device:
                  devices: int = 1, pools: bool = True) -> None:
         self.memory, self.kernels, self.devices, self.pools = memory, dict(kernels or {}), devices, pools
         self.fail: dict[str, CUresult] = {}
+        self.faulty: set[str] = set()
+        self.lost: CUresult | None = None
         self.calls: list[str] = []
         self.live: dict[int, Any] = {}                   # address → its bytes
         self.dying: set[int] = set()                     # freed on a stream, where the work is not done yet
@@ -170,12 +173,15 @@ class Device:
 
         def call(*args: Any) -> Answer:
             self.calls.append(name)
-            if (status := self.fail.pop(name, None)) is not None:
+            told = name in ("cuGetErrorName", "cuGetErrorString")
+            status = self.fail.pop(name, None if told else self.lost)
+            if status is not None:
                 return (status, *([None] if name.startswith(("cuMemAlloc", "cuModule", "cuDeviceGet")) else []))
             if name not in ("cuInit", "cuGetErrorName", "cuGetErrorString") and not self._started:
                 raise Violation(f"{name} before cuInit")
             with self._lock:
-                return found(*args)                          # type: ignore[no-any-return]
+                answer: Answer = found(*args)
+            return answer if self.lost is None or told else (self.lost, *answer[1:])
         return call
 
     def _handle(self) -> int:
@@ -403,7 +409,13 @@ class Device:
         pointers = (ctypes.c_void_p * len(kinds)).from_address(params)
         values = [kind.from_address(p).value for kind, p in zip(kinds, pointers)]     # copied before it returns
         self.launched.append((name, gx, bx, shared))
-        return self._queue(stream, lambda: run(self, gx, *values))
+
+        def work() -> None:
+            if name in self.faulty:
+                self.lost = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+            elif self.lost is None:
+                run(self, gx, *values)
+        return self._queue(stream, work)
 
     def kinds(self, name: str) -> list[Any]:
         """The types of the arguments of a kernel, for ``ctypes``."""

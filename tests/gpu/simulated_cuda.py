@@ -20,8 +20,9 @@ from jitad.lowering.simulator.launch import launch
 from jitad.gpu import bindings
 from jitad.gpu.cuda import CudaDriver
 from jitad.gpu.drivers import driver_of, using
-from tests.gpu.fake_cuda import Device
+from tests.gpu.fake_cuda import CUresult, Device
 
+ILLEGAL_ADDRESS = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
 REAL = os.environ.get("JITAD_TEST_DEVICE") == "1"
 _TYPES = {"ptr": ctypes.c_uint64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "f64": ctypes.c_double, "f32": ctypes.c_float}

@@ -157,7 +157,7 @@ def test_dlpack_on_a_device(cuda: CudaDriver) -> None:
     check(jit(lambda x: x + 1, target="cuda")(other), X + 1)
     assert mine.__dlpack_device__() == (dlpack.CUDA, 0)
     with pytest.raises(BufferError):
-        mine.__dlpack__(dl_device=(dlpack.CPU, 0))
+        mine.__dlpack__(dl_device=(dlpack.CPU, 0), copy=False)
     host = jit(lambda x: x + 1, target="cuda")(Exported(X))      # in the host's memory: copied
     check(host, X + 1)
 

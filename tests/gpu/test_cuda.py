@@ -136,10 +136,11 @@ def test_errors_of_calls(driver: CudaDriver, cuda: Device) -> None:
     cuda.fail["cuStreamSynchronize"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(DeviceError, match="(?s)in an earlier kernel: CUDA_ERROR_ILLEGAL_ADDRESS.*JITAD_DEBUG=1"):
         driver.synchronize()
-    driver.debug = True
+    driver.debug, driver._lost = True, None                  # the stand-in has got over it
     cuda.fail["cuStreamSynchronize"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(DeviceError, match='(?s)in the kernel axpy: .*"user.py", line 7, in f.*new process'):
         driver.launch(loaded, KERNEL, 1, [0, address, address, 1.0, 1])
+    driver._lost = None
     cuda.fail["cuMemcpyDtoHAsync"] = CUresult.CUDA_ERROR_INVALID_VALUE
     with pytest.raises(DeviceError, match="download: CUDA_ERROR_INVALID_VALUE"):
         fetched(driver, address, np.zeros(1))

@@ -283,6 +283,9 @@ def test_stages() -> None:
     with pytest.raises(TypeError, match="stands for an argument of inspect"):
         g(jitad.spec("f64[:]"))
     assert ".target sm_100" in jit(elementwise).inspect("ptx", X, 1.0, arch="sm_100")
+    for arch in ("sm_10", "90", "hopper"):
+        with pytest.raises(ValueError, match="no such GPU; write one such as 'sm_90'"):
+            jit(elementwise).inspect("ptx", X, 1.0, arch=arch)
 
 
 def test_kinks_are_reported_for_device_arrays(target: str) -> None:

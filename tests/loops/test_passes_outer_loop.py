@@ -202,6 +202,27 @@ def test_iterations_that_two_chunks_execute_count_once() -> None:
                 np.testing.assert_array_equal(got, wanted)
 
 
+def covariances(x: Any, q: Any) -> Any:
+    """Products of all pairs of columns: in the derivative, lanes add to neighbours and all of them to one element."""
+    c = np.zeros((len(x), len(x)))
+    columns, rate = x.T, q[0, 0, 0]
+    for i in range(len(x)):
+        for j in range(len(x)):
+            c[i, j] = rate
+            for t in range(x.shape[1]):
+                c[i, j] += columns[t, i] * columns[t, j]
+    return c
+
+
+def bags(x: Any, q: Any) -> Any:
+    """Rows that data choose, some of them twice, summed by columns."""
+    table, sums = x.T, np.zeros(len(x))
+    for d in range(len(x)):
+        for k in range(6):
+            sums[d] += table[(k * k) % 4 - (4 if q[0, 0, 0] > 0 else 0), d]
+    return sums
+
+
 def neighbours(x: Any, q: Any) -> Any:
     """Each iteration reads what the one before has stored."""
     c = np.zeros(len(x) + 1)
@@ -228,7 +249,8 @@ def test_iterations_that_depend_on_each_other(f: Callable[..., Any]) -> None:
         same(jit(f)(*args), f(*args))
 
 
-@pytest.mark.parametrize("f", [filtered, product, columns, lambda x, q: rows(x, q)[1], lambda x, q: downwards(x, q)[1]])
+@pytest.mark.parametrize("f", [filtered, product, columns, covariances, bags, lambda x, q: rows(x, q)[1],
+                               lambda x, q: downwards(x, q)[1]])
 def test_gradients_of_neighbours(f: Callable[..., Any]) -> None:
     def squares(x: Any, q: Any) -> Any:
         found = f(x, q)

@@ -14,7 +14,7 @@ import pytest
 
 from jitad import jit
 from jitad.frontend.arrays.library.ordering import ranking
-from jitad.frontend.arrays.rules import basic_indexing, indexing, promotion
+from jitad.frontend.arrays.rules import basic_indexing, indexing, lengths, promotion
 
 OUT = "an index of {} where there are {}"
 
@@ -33,7 +33,7 @@ def _tested(monkeypatch: pytest.MonkeyPatch) -> None:
         at = in_range(t, item, n, axis)
         if t.options.in_range and promotion.rank(at):
             e, axes = t.builder, tuple(range(promotion.rank(at)))
-            none = e.eq(promotion.count(t, at), 0)
+            none = e.eq(lengths.count(t, at), 0)
             for worst, fits in ((e.min(at, axes=axes), "ge"), (e.max(at, axes=axes), "lt")):
                 t.check(e.or_(none, e.emit(fits, worst, n if fits == "lt" else e.const(0))), "AssertionError", OUT,
                         worst, n)

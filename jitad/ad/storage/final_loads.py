@@ -8,6 +8,11 @@ Notation.  The *carrier* of an array is the outermost loop around the load that 
 its *names* are all values that it has there.  No write in the carrier may touch the loaded elements after the load.
 That holds if, along one axis, the write's indices are at least ``g``, which does not decrease with the carrier's
 counter, and the load's indices are below ``g``; or the same with above and below exchanged.
+
+It also holds if it does so loop by loop: a factorisation that fills row ``i`` from left to right reads ``l[j, k]`` with
+``j <= i`` and ``k < j``.  Later iterations of the carrier write to rows from ``i + 1`` on, which are above; those of
+the loop inside, in row ``i`` again, write to columns from ``j`` on.  So for each loop around both, from the carrier
+inwards, ``g`` of the next iteration must be above along some axis, and for the last one ``g`` of the same.
 """
 
 from __future__ import annotations
@@ -134,7 +139,7 @@ class _Judge(Walk):
     def __init__(self, func: Function, forest: LoopForest, loads: Mapping[Op, Carried],
                  writes: Mapping[Carried, list[Op] | None]) -> None:
         super().__init__(func)
-        self.loads, self.writes = loads, writes
+        self.forest, self.loads, self.writes = forest, loads, writes
         self.counts: dict[Value, Counted] = {k.iv: k for loop in forest.loops if (k := counted(loop)) is not None}
         self.of_writes = {w for ws in writes.values() for w in ws or ()}
         self.spans: dict[Op, list[Span]] = {}                  # of the writes
@@ -147,7 +152,7 @@ class _Judge(Walk):
             self.spans[op] = self._written(op)
         if op in self.loads and self.judging:
             carried, read = self.loads[op], self._read(op)
-            if all(self._stays_clear(w, read, carried.loop) for w in self.writes[carried] or ()):
+            if all(self._stays_clear(w, read, self._around(op, w, carried.loop)) for w in self.writes[carried] or ()):
                 self.final[op] = carried
         return super().op(op)
 
@@ -179,14 +184,36 @@ class _Judge(Walk):
         whole = t.rank - len(at) if rest is None else rest
         return [*((self.ranges.form(v),) * 2 for v in at), *[(Affine(0), None)] * whole]
 
-    def _stays_clear(self, write: Op, read: list[Span], carrier: Loop) -> bool:
-        return any(top is not None and self._above(least, top, carrier)
-                   or most is not None and self._above(most.times(-1), bottom.times(-1), carrier)
+    def _around(self, load: Op, write: Op, carrier: Loop) -> list[Loop]:
+        """The loops around a load and a write, from the carrier inwards."""
+        assert load.block is not None
+        found, loop = list[Loop](), self.forest.loop_of(load.block)
+        while loop is not None:
+            found += [loop] if write.block in loop.blocks else []
+            loop = loop.parent if loop is not carrier else None
+        return found[::-1]
+
+    def _stays_clear(self, write: Op, read: list[Span], around: list[Loop]) -> bool:
+        """True if no iteration of the loops ``around`` writes to what was read."""
+        for loop in around:
+            if self._is_beside(write, read, loop, later=False):
+                return True
+            if loop is around[-1] or not self._is_beside(write, read, loop, later=True):
+                break
+        return False
+
+    def _is_beside(self, write: Op, read: list[Span], loop: Loop, later: bool) -> bool:
+        """True if later iterations of ``loop``, and without ``later`` this one, write beside what was read."""
+        return any(top is not None and self._above(least, top, loop, later)
+                   or most is not None and self._above(most.times(-1), bottom.times(-1), loop, later)
                    for (least, most), (bottom, top) in zip(self.spans[write], read))
 
-    def _above(self, write: Affine, load: Affine, carrier: Loop) -> bool:
-        g = self._least(write, carrier, DEEP)
-        return g is not None and self.prover.proves(g.minus(load).plus(Affine(-1)))
+    def _above(self, write: Affine, load: Affine, loop: Loop, later: bool) -> bool:
+        g = self._least(write, loop, DEEP)
+        if g is None:
+            return False
+        step = sum(c for v, c in g.terms if v.owner is loop.head) if later else 0
+        return self.prover.proves(g.minus(load).plus(Affine(step - 1)))
 
     def _least(self, form: Affine, carrier: Loop, depth: int) -> Affine | None:
         """A lower bound over all iterations of inner loops, never decreasing with the carrier's counter, or None."""

@@ -24,7 +24,7 @@ import numpy as np
 from ...errors import UnsupportedError
 from ...ir.types import SCALARS, Array, dims_of, dtype_of
 from ..values.values import Context, Sym
-from .rules import contractions, creation, gathering, indexing, operators, promotion, shape
+from .rules import contractions, creation, diagonals, gathering, indexing, joining, operators, promotion, shape
 from .rules import reductions as red
 from .rules import scalars as sc
 from .rules import ufuncs as uf
@@ -177,12 +177,13 @@ _SHAPES: dict[Any, Rule] = {
     np.permute_dims: shape.transpose, np.matrix_transpose: shape.matrix_transpose, np.moveaxis: shape.moveaxis,
     np.squeeze: shape.squeeze, np.expand_dims: shape.expand_dims, np.atleast_1d: shape.at_least(1),
     np.atleast_2d: shape.at_least(2), np.broadcast_to: shape.broadcast_to,
-    np.broadcast_arrays: shape.broadcast_arrays, np.concatenate: shape.concatenate, np.concat: shape.concatenate,
-    np.stack: shape.stack, np.vstack: shape.vstack, np.hstack: shape.hstack, np.column_stack: shape.column_stack,
-    np.append: shape.append, np.split: shape.split, np.vsplit: shape.split_along(0), np.hsplit: shape.split_along(1),
-    np.repeat: shape.repeat, np.tile: shape.tile, np.flip: shape.flip, np.flipud: shape.flip_along(0),
-    np.fliplr: shape.flip_along(1), np.roll: shape.roll, np.pad: shape.pad, np.shape: shape.shape_of,
-    np.size: shape.size_of, np.ndim: shape.ndim, np.real: creation.real,
+    np.broadcast_arrays: shape.broadcast_arrays, np.shape: shape.shape_of, np.size: shape.size_of, np.ndim: shape.ndim,
+    np.concatenate: joining.concatenate, np.concat: joining.concatenate, np.stack: joining.stack,
+    np.vstack: joining.vstack, np.hstack: joining.hstack, np.column_stack: joining.column_stack,
+    np.append: joining.append, np.split: joining.split, np.vsplit: joining.split_along(0),
+    np.hsplit: joining.split_along(1), np.repeat: joining.repeat, np.tile: joining.tile, np.flip: joining.flip,
+    np.flipud: joining.flip_along(0), np.fliplr: joining.flip_along(1), np.roll: joining.roll, np.pad: joining.pad,
+    np.real: creation.real,
     np.real_if_close: creation.real_if_close,
 }
 
@@ -197,8 +198,8 @@ _CHOOSING: dict[Any, Rule] = {
 _LINEAR: dict[Any, Rule] = {
     np.dot: contractions.dot, np.vdot: contractions.vdot, np.inner: contractions.inner, np.outer: contractions.outer,
     np.kron: contractions.kron, np.tensordot: contractions.tensordot, np.einsum: contractions.einsum,
-    np.trace: contractions.trace, np.diag: contractions.diag, np.diagonal: contractions.diagonal,
-    np.cross: contractions.cross, np.linalg.norm: contractions.norm,
+    np.trace: diagonals.trace, np.diag: diagonals.diag, np.diagonal: diagonals.diagonal,
+    np.cross: contractions.cross, np.linalg.norm: diagonals.norm,
 }
 
 _BUILTINS: dict[Any, Rule] = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import JitadError
 from ..arrays import signatures, views
-from ..arrays.rules import promotion
+from ..arrays.rules import lengths, promotion
 from ..arrays.signatures import Call
 from ..objects import containers
 from ..values.protocol import Trace
@@ -76,8 +76,8 @@ def _check_shape(t: Trace, name: str, have: Any, want: Any, broadcasts: bool) ->
     m, n = promotion.rank(have), promotion.rank(want)
     if m > n or m != n and not broadcasts:
         raise ValueError(f"{name}(): `out` has {n} dimensions, the result has {m}")
-    for x, y in zip(promotion.sizes(t, have)[::-1], promotion.sizes(t, want)[::-1]):
-        if (same := promotion.equal_sizes(t, x, y)) is not None and not (broadcasts and x.const == 1):
+    for x, y in zip(lengths.sizes(t, have)[::-1], lengths.sizes(t, want)[::-1]):
+        if (same := lengths.equal_sizes(t, x, y)) is not None and not (broadcasts and x.const == 1):
             t.check(same, "ValueError", f"{name}(): an axis of `out` has size {{}}, and that of the result {{}}", y, x)
 
 

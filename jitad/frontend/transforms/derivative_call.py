@@ -19,7 +19,7 @@ from ...errors import DifferentiationError, Loc
 from ...ir.graph import Value
 from ...ir.types import STACK, Array, Stack, Type, dtype_of, is_float
 from ...pytree import Structure
-from ..arrays.rules import promotion
+from ..arrays.rules import lengths
 from ..callables import trampolines
 from ..objects import containers
 from ..operations import builtin
@@ -357,7 +357,7 @@ class Applied:
         For a scalar leaf that is not part of a union, ``values`` is not read.
         """
         t = self.t
-        shape = promotion.sizes(t, t.value(values[i])) if isinstance(type, Array) else []
+        shape = lengths.sizes(t, t.value(values[i])) if isinstance(type, Array) else []
         return tangent_like(t, dx, type, shape, self.what, self._presence(i, values, structure))
 
 

@@ -14,7 +14,7 @@ from ...errors import DifferentiationError
 from ...ir.graph import Value
 from ...ir.types import Array, dims_of, dtype_of
 from ...pytree import Structure
-from ..arrays.rules import promotion
+from ..arrays.rules import lengths, promotion
 from ..flow.stacking import room, stacked
 from ..objects import containers
 from ..values.protocol import Trace
@@ -81,7 +81,7 @@ def _with_aux(f: Applied, blocks: Blocks, results: list[Value], has_aux: bool) -
 
 
 def _sizes_of(t: Trace, v: Value) -> list[Value]:
-    return promotion.sizes(t, v) if isinstance(v.type, Array) else []
+    return lengths.sizes(t, v) if isinstance(v.type, Array) else []
 
 
 def _over_units(t: Trace, x: Value, linear: Callable[[Value], list[Value]],
@@ -93,7 +93,7 @@ def _over_units(t: Trace, x: Value, linear: Callable[[Value], list[Value]],
     b, one = t.builder, t.builder.const(1, dtype_of(x.type))
     if not isinstance(x.type, Array):
         return linear(one)
-    shape = promotion.sizes(t, x)
+    shape = lengths.sizes(t, x)
     n = shape[0]
     for size in shape[1:]:
         n = b.mul(n, size)
@@ -110,7 +110,7 @@ def _columns_last(t: Trace, columns: Value, sizes: Sequence[Value], x: Value) ->
         return columns
     rank = len(sizes)
     last = t.builder.transpose(columns, perm=(*range(1, rank + 1), 0)) if rank else columns
-    out: Value = promotion.reshape(t, last, [*sizes, *promotion.sizes(t, x)])
+    out: Value = promotion.reshape(t, last, [*sizes, *lengths.sizes(t, x)])
     return out
 
 

@@ -16,7 +16,7 @@ from ... import pytree
 from ...ir.graph import Value
 from ...ir.types import Array, Type, is_float
 from ...pytree import Structure
-from ..arrays.rules import promotion
+from ..arrays.rules import lengths
 from ..objects import containers
 from ..values.lattice import is_number
 from ..values.protocol import Trace
@@ -54,7 +54,7 @@ def pull_back_later(t: Trace, fun: Any, primals: Sequence[Any], has_aux: bool) -
     how = Linearisation(f.ref.name, f.positions, tuple(f.primals()), _arguments(f), f.ref.value[0].static,
                         tuple(f.ref.result_types), own)
     sizes = tuple(_number(n) for i in f.float_results if isinstance(results[i].type, Array)
-                  for n in promotion.sizes(t, results[i]))
+                  for n in lengths.sizes(t, results[i]))
     leaves, structure = f.finish(results)
     primal = tuple(_held(t, v) for v in f.primals().values())
     shape = tuple(_held(t, t.value(x)) for w in f.wrt for x, fixed in zip(w.leaves, w.structure.tags()) if fixed)

@@ -18,7 +18,7 @@ from ...ir.graph import Value
 from ...ir.types import Array, Type, dims_of, dtype_of, is_float
 from ...pytree import NoneType, OneOf, Structure
 from ..arrays import table
-from ..arrays.rules import promotion
+from ..arrays.rules import lengths, promotion
 from ..columns.list_columns import Columns, gathered
 from ..columns.pack import Packed
 from ..objects import containers
@@ -209,9 +209,9 @@ def same_references(t: Trace, x: Any, dx: Any, what: str, there: Value | None) -
         return
     message = what + ANOTHER_SHAPE
     if isinstance(x.type, Array):
-        sizes = promotion.sizes(t, x)
-        for m, n in zip(sizes, promotion.sizes(t, dx)):
-            if (same := promotion.equal_sizes(t, m, n)) is not None:
+        sizes = lengths.sizes(t, x)
+        for m, n in zip(sizes, lengths.sizes(t, dx)):
+            if (same := lengths.equal_sizes(t, m, n)) is not None:
                 t.check(unless_absent(b, there, same), "ValueError", message)
         dx = zero_if_absent(b, there, dx, dx.type, lambda: sizes)
         x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
@@ -238,8 +238,8 @@ def tangent_like(t: Trace, x: Any, type: Type, shape: Sequence[Value], what: str
     value = promotion.as_dtype(t, table.lift(t, x), dtype_of(type))
     if promotion.rank(value) != len(dims_of(type)):
         raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
-    for n, m in zip(promotion.sizes(t, value), shape):
-        if (same := promotion.equal_sizes(t, n, m)) is not None:
+    for n, m in zip(lengths.sizes(t, value), shape):
+        if (same := lengths.equal_sizes(t, n, m)) is not None:
             t.check(unless_absent(b, there, same), "ValueError",
                     f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
     return zero_if_absent(b, there, value, type, lambda: shape)

@@ -13,7 +13,7 @@ from ... import pytree
 from ...ir.graph import Value
 from ...ir.types import I64, Array, dims_of
 from ...pytree import Structure
-from ..arrays.rules import promotion
+from ..arrays.rules import lengths, promotion
 from ..flow import stacking
 from ..objects import containers
 from ..trees.nodes import ENTER
@@ -91,7 +91,7 @@ class Mapped:
         """The common size of the mapped axes; emits checks that they agree."""
         t = self.t
         given = None if size is None else t.value(size, I64)
-        found = [(promotion.size(t, x.value, 0), a.name) for a in (*self.args, *self.kwargs.values()) if a.mapped
+        found = [(lengths.size(t, x.value, 0), a.name) for a in (*self.args, *self.kwargs.values()) if a.mapped
                  for x, over in zip(a.leaves, a.over) if over]
         if not found and given is None:
             raise ValueError("vmap: no argument has an axis to map: in_axes is None for all of them, and axis_size is "
@@ -99,13 +99,13 @@ class Mapped:
         if given is not None:
             t.check(t.builder.ge(given, 0), "ValueError", "vmap: axis_size is {}", given)
             for n, name in found:
-                if (same := promotion.equal_sizes(t, given, n)) is not None:
+                if (same := lengths.equal_sizes(t, given, n)) is not None:
                     t.check(same, "ValueError", f"vmap: axis_size is {{}}, and the mapped axis of {name} has size {{}}",
                             given, n)
             return given
         n, first = found[0]
         for other, name in found[1:]:
-            same = promotion.equal_sizes(t, n, other)
+            same = lengths.equal_sizes(t, n, other)
             if same is not None:
                 t.check(same, "ValueError", f"vmap: the mapped axis of {first} has size {{}}, that of {name} has "
                                             "size {}", n, other)

@@ -36,7 +36,7 @@ class Context(Protocol):
     builder: Builder
     module: Module
     options: Options
-    size_roots: tuple[Block | None, dict[Axis, Value | Axis]]       # the cache of ``promotion.size`` for this block
+    size_roots: tuple[Block | None, dict[Axis, Value | Axis]]       # the cache of ``lengths.size`` for this block
 
     @property
     def loc(self) -> Loc:

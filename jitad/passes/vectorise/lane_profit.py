@@ -35,6 +35,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
+    if op.name == "add_at":
+        return kinds[op.operands[1]] == VARYING
     t = op.results[0].type
     return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and t.is_float and \
         kinds[op.results[0]] == VARYING

@@ -30,7 +30,7 @@ class Lanes:
     ``values``: value of the loop → its copy if uniform or shared, its first lane if rising or falling, else all lanes.
     ``made``: the sizes, in the original loop, of the arrays that each lane has for itself.  ``done``: how many of the
     chunk's iterations an earlier chunk has executed; these lanes update nothing.  ``backwards``: the first lane
-    executes the last iteration of the chunk.
+    executes the last iteration of the chunk.  ``postponed``: an update → the one before, which comes after it instead.
     """
 
     def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value], done: Value | None, backwards: bool
@@ -38,6 +38,7 @@ class Lanes:
         self.b, self.kinds, self.values, self.done, self.backwards = b, kinds, values, done, backwards
         self.step = {kind: -step if backwards else step for kind, step in STEP.items()}
         self.made: list[list[Value]] = []
+        self.postponed: dict[Op, Op] = {}
 
     def add(self, op: Op) -> None:
         """Emit an op of the loop for all lanes."""
@@ -154,13 +155,11 @@ def _window_of(s: Lanes, op: Op) -> Value:
     """The elements of a uniform or shared array that the lanes read.
 
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
-    Elements of a shared array with which an inner loop begins are copied, since the loop could not update a view in
-    place.
+    Elements with which an inner loop begins are copied, since the loop could not update a view in place.
     """
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
     neighbours = s.step.get(s.kinds[op.operands[-1]]) == 1
-    copied = s.kinds[op.operands[0]] == SHARED and any(r.edges for r in s.kinds.users.get(op.result, ())) or \
-        not neighbours and _read_deeper(s, op)
+    copied = any(r.edges for r in s.kinds.users.get(op.result, ())) or not neighbours and _read_deeper(s, op)
     return s.b.emit_op("copy", [found]).result if copied else found
 
 
@@ -211,10 +210,33 @@ def _update(s: Lanes, op: Op) -> Value:
         return s.b.emit("add_slice", s.flat(a), _summed(s, v), *map(s.flat, at), **op.attrs)
     moving = [k for k, i in enumerate(at) if s.kinds[i] != UNIFORM]
     if not moving and op.name == "add_at" and op.attrs.get("acc"):
-        return s.b.emit("add_at", s.flat(a), _summed(s, v), *map(s.flat, at), **op.attrs)
+        return s.flat(a) if _postpone(s, op) else _add_sum(s, s.flat(a), op)
     if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
         raise NoLanes
-    return _rows(s, op, moving[0])
+    updated = _rows(s, op, moving[0])
+    return _add_sum(s, updated, s.postponed[op]) if op in s.postponed else updated
+
+
+def _add_sum(s: Lanes, array: Value, op: Op) -> Value:
+    """Add the sum of the lanes to one element."""
+    _, v, *at = op.operands
+    return s.b.emit("add_at", array, _summed(s, v), *map(s.flat, at), **op.attrs)
+
+
+def _postpone(s: Lanes, op: Op) -> bool:
+    """Let the sum of the lanes be added after the next update of the array, if that adds to an element of each lane.
+
+    The element may be one of these, and a load of several elements would wait until the store of one is in the cache.
+    """
+    readers = s.kinds.users.get(op.result, [])
+    if len(readers) != 1:
+        return False
+    following = readers[0]
+    possible = following.name == "add_at" and following.attrs.get("acc") and following.block is op.block and \
+        following.operands[0] is op.result and any(s.kinds[v] != UNIFORM for v in following.operands[2:])
+    if possible:
+        s.postponed[following] = op
+    return bool(possible)
 
 
 def _summed(s: Lanes, v: Value) -> Value:

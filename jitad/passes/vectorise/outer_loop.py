@@ -176,7 +176,10 @@ class _Chunks:
         for p, a in zip(edge.block.params, edge.args, strict=True):
             if (self.kinds[p] == SHARED) != (self.kinds[a] == SHARED):
                 raise NoLanes
-            out.append(self.lanes.of(a) if self.kinds[p] == VARYING else self.lanes.flat(a))
+            given = self.lanes.of(a) if self.kinds[p] == VARYING else self.lanes.flat(a)
+            wanted = lanes_type(p.type) if self.kinds[p] == VARYING else p.type
+            # A size that is known, of an array that the loop makes, is in the type of its lanes.
+            out.append(given if given.type == wanted else self.lanes.b.as_type(given, type=wanted))
         return out
 
     def _go_on(self) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 from ....ir.graph import Value
 from ....ir.types import dtype_of
 from ...values.values import Context, Sym
-from . import promotion
-from .lengths import nonnegative, range_length
-from .promotion import int_value, rank, refuse, size, static_int
+from . import lengths, promotion
+from .lengths import nonnegative, range_length, size
+from .promotion import int_value, rank, refuse, static_int
 
 Span = tuple[Value, Value, Value]                   # start, length, step
 
@@ -136,7 +136,7 @@ def _forward(t: Context, s: slice, n: Value) -> Span:
     start = low if s.start is None else _clip(t, s.start, n, low, n)
     stop = n if s.stop is None else _clip(t, s.stop, n, low, n)
     length = range_length(t, start, stop, one)
-    return start, e.minimum(length, one) if _one_long(s) and not promotion.none_or_one(length) else length, one
+    return start, e.minimum(length, one) if _one_long(s) and not lengths.none_or_one(length) else length, one
 
 
 WRITTEN_TWICE = 6
@@ -193,7 +193,7 @@ def refuse_zero_d(t: Context, items: tuple[Any, ...], w: Window) -> None:
 def _whole(t: Context, v: Value, axis: int, part: Value | Span) -> bool:
     """True if a span covers the whole axis."""
     return (isinstance(part, tuple) and part[0].const == 0 and part[2].const == 1
-            and promotion.equal_sizes(t, part[1], size(t, v, axis)) is None)
+            and lengths.equal_sizes(t, part[1], size(t, v, axis)) is None)
 
 
 def _prefix(w: Window) -> int:
@@ -238,8 +238,8 @@ def write(t: Context, v: Value, w: Window, new: Sym) -> Value:
         if rank(value) != len(inner):
             value = e.reshape(value, *inner) if inner else scalar_of(t, value)
         return e.set(v, value, *indices)
-    lengths = [part[1] if isinstance(part, tuple) else e.const(1) for part in w.axes]
-    value = promotion.reshape(t, value, lengths) if rank(value) else e.fill(value, *lengths)
+    shape = [part[1] if isinstance(part, tuple) else e.const(1) for part in w.axes]
+    value = promotion.reshape(t, value, shape) if rank(value) else e.fill(value, *shape)
     spec: list[Value] = []
     for part in w.axes:
         spec += [part[0], part[2]] if isinstance(part, tuple) else [part, e.const(1)]
@@ -255,9 +255,9 @@ def fitted(t: Context, v: Value, shape: list[Value]) -> Value:
     """``v`` in the shape that it is assigned to: broadcast, with extra leading axes of size 1 dropped."""
     extra = rank(v) - len(shape)
     if extra > 0:
-        if any(n.const != 1 for n in promotion.sizes(t, v)[:extra]):
+        if any(n.const != 1 for n in lengths.sizes(t, v)[:extra]):
             raise ValueError("could not broadcast input array from a shape with more axes")
-        v = promotion.reshape(t, v, promotion.sizes(t, v)[extra:]) if shape else scalar_of(t, v)
+        v = promotion.reshape(t, v, lengths.sizes(t, v)[extra:]) if shape else scalar_of(t, v)
     if not rank(v) and shape:
         return t.builder.broadcast_to(v, *shape)
     return promotion.broadcast_to(t, v, shape)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....ir.graph import Value
-from ....ir.types import I64, dims_of, dtype_of
+from ....ir.types import dims_of, dtype_of
 from ...values.values import Context, Sym
-from . import promotion
-from .lengths import check_room, nonnegative
+from . import lengths, promotion
+from .lengths import nonnegative, size, sizes
 from .lifting import from_list, lift
-from .promotion import Rule, axes_arg, axis_arg, inexact, must_be_static, promote, rank, refuse, size, sizes
-from .reductions import adding, extreme, reduce
+from .promotion import Rule, axis_arg, promote, rank, refuse
+from .reductions import reduce
 
 
 def _pair(t: Context, x: Any, y: Any) -> tuple[Value, Value]:
@@ -32,7 +32,7 @@ def _numbers(t: Context, a: Value, b: Value) -> tuple[Value, Value]:
 def _aligned(t: Context, a: Value, i: int, b: Value, j: int) -> None:
     """Checks that two axes that are summed over have equal sizes."""
     m, n = size(t, a, i), size(t, b, j)
-    if (same := promotion.equal_sizes(t, m, n)) is not None:
+    if (same := lengths.equal_sizes(t, m, n)) is not None:
         t.check(same, "ValueError", f"matmul: axis {i} of size {{}} and axis {j} of size {{}} are not aligned", m, n)
 
 
@@ -45,12 +45,12 @@ def matmul(t: Context, x: Any, y: Any) -> Sym:
     if rank(a) <= 2 and rank(b) <= 2:
         return Sym(_product(t, a, b), False)
     if rank(b) == 1:
-        rows = promotion.reshape(t, a, [promotion.count(t, a, range(i)), size(t, a, i)])
+        rows = promotion.reshape(t, a, [lengths.count(t, a, range(i)), size(t, a, i)])
         return Sym(promotion.reshape(t, _product(t, rows, b), sizes(t, a)[:-1]), False)
     if rank(a) == 1:
         return Sym(_drop(t, _batched(t, promotion.with_axis(t, a, 0), b), -2), False)
     if rank(b) == 2:
-        rows = promotion.reshape(t, a, [promotion.count(t, a, range(i)), size(t, a, i)])
+        rows = promotion.reshape(t, a, [lengths.count(t, a, range(i)), size(t, a, i)])
         return Sym(promotion.reshape(t, _product(t, rows, b), [*sizes(t, a)[:-1], size(t, b, 1)]), False)
     return Sym(_batched(t, a, b), False)
 
@@ -83,7 +83,7 @@ def _broadcast_sizes(t: Context, xs: Sequence[Value], ys: Sequence[Value]) -> li
         if x.const == 1 or y.const == 1:
             out.append(y if x.const == 1 else x)
             continue
-        if (same := promotion.equal_sizes(t, x, y)) is not None:
+        if (same := lengths.equal_sizes(t, x, y)) is not None:
             t.check(same, "ValueError", "matmul: leading sizes {} and {} do not broadcast", x, y)
         out.append(x if x.const is not None else y)
     return out
@@ -182,6 +182,21 @@ def tensordot(t: Context, a: Any, b: Any, axes: Any = 2) -> Sym:
     lb = [la[left[right.index(i)]] if i in right else next(labels) for i in range(rank(b))]
     out = [s for s in la if s not in lb] + [s for s in lb if s not in la]
     return Sym(_contract(t, (a, la), (b, lb), out), False)
+
+
+def cross(t: Context, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Sym:
+    a, b = _numbers(t, *_pair(t, a, b))
+    if rank(a) != 1 or rank(b) != 1 or any(d not in (None, 3) for v in (a, b) for d in dims_of(v.type)):
+        refuse(t, "np.cross of anything but vectors of 3", "the products of the components")
+    for i in (axisa, axisb, axisc) if axis is None else (axis,):
+        axis_arg(t, i, 1)
+    e = t.builder
+    for v in (a, b):
+        if not nonnegative(size(t, v, 0)) or size(t, v, 0).const != 3:
+            t.check(e.eq(size(t, v, 0), 3), "ValueError", "incompatible dimensions for cross product")
+    p, q = ([e.get(v, e.const(i)) for i in range(3)] for v in (a, b))
+    parts = [e.sub(e.mul(p[i], q[j]), e.mul(p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return from_list(t, [Sym(v, False) for v in parts])
 
 
 # --- einsum ---------------------------------------------------------------------------------------
@@ -327,101 +342,3 @@ def _elementwise_product(t: Context, x: Labelled, y: Labelled, out: list[Any]) -
             v = promotion.reshape(t, v, [size(t, v, order.index(s)) if s in order else one for s in out])
         aligned.append(v)
     return t.builder.mul(*aligned)
-
-
-# --- diagonals and norms --------------------------------------------------------------------------
-
-def diagonal(t: Context, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Sym:
-    """The diagonals along two axes; they become the last axis of the result."""
-    v = lift(t, a).value
-    if rank(v) < 2:
-        raise ValueError("diag requires an array of at least two dimensions")
-    i, j = axis_arg(t, axis1, rank(v)), axis_arg(t, axis2, rank(v))
-    if i == j:
-        raise ValueError("axis1 and axis2 cannot be the same")
-    perm = tuple([k for k in range(rank(v)) if k not in (i, j)] + [i, j])
-    v = v if perm == tuple(range(rank(v))) else t.builder.transpose(v, perm=perm)
-    e, (*around, rows, cols) = t.builder, sizes(t, v)
-    k = promotion.int_value(t, offset)
-    down, right = e.maximum(e.sub(0, k), 0), e.maximum(k, 0)
-    n = e.maximum(e.minimum(e.sub(rows, down), e.sub(cols, right)), 0)
-    start = e.add(e.mul(down, cols), right)
-    on = e.add(e.mul(e.iota(n), e.add(cols, 1)), start)
-    if not around:
-        return Sym(e.take(promotion.flat(t, v), on), False)
-    lanes = e.transpose(promotion.reshape(t, v, [functools.reduce(e.mul, around), e.mul(rows, cols)]), perm=(1, 0))
-    return Sym(promotion.reshape(t, e.transpose(e.take(lanes, on), perm=(1, 0)), [*around, n]), False)
-
-
-def diag(t: Context, v: Any, k: Any = 0) -> Sym:
-    x = lift(t, v).value
-    if rank(x) == 2:
-        return diagonal(t, v, k)
-    if rank(x) != 1:
-        raise ValueError("Input must be 1- or 2-d.")
-    e, n = t.builder, size(t, x, 0)
-    off = promotion.int_value(t, k)
-    if off.const is None or abs(off.const) >= 1 << 44:       # the array cannot fit in memory, and the sum may overflow
-        t.check(e.and_(e.lt(off, 1 << 44), e.gt(off, -1 << 44)), "MemoryError", "Unable to allocate an array")
-    side = e.add(n, e.abs(off) if off.const is None else e.const(abs(off.const)))
-    check_room(t, [side, side])
-    start = e.add(e.mul(e.maximum(e.sub(0, off), 0), side), e.maximum(off, 0))
-    on = e.add(e.mul(e.iota(n), e.add(side, 1)), start)
-    zero = e.fill(e.const(0, dtype_of(x.type)), e.mul(side, side))
-    return Sym(e.reshape(e.put(zero, x, on), side, side), False)
-
-
-def trace(t: Context, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Sym:
-    return adding("sum")(t, diagonal(t, a, offset, axis1, axis2), -1, dtype)
-
-
-def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Sym:
-    value = lift(t, x)
-    v = promotion.as_dtype(t, value, inexact(dtype_of(value.value.type)))
-    e = t.builder
-    axes = axes_arg(t, axis, rank(v))
-    if ord == "fro" and len(axes) != 2:
-        raise ValueError("Invalid norm order 'fro' for vectors")
-    if ord is None or ord == "fro" or (ord == 2 and len(axes) == 1):
-        return Sym(e.sqrt(reduce(t, "sum", e.mul(v, v), axes, keepdims)), False)
-    size_of = Sym(e.abs(v), False)
-    ord = must_be_static(t, ord, "the order of a norm")
-    if len(axes) == 1:
-        if ord == float("inf"):
-            return extreme("max")(t, size_of, axes, keepdims=keepdims)
-        if ord == -float("inf"):
-            return extreme("min")(t, size_of, axes, keepdims=keepdims)
-        if ord == 0:
-            nonzero = reduce(t, "sum", promotion.cast(t, e.ne(v, 0), I64), axes, keepdims)
-            return Sym(promotion.cast(t, nonzero, dtype_of(v.type)))
-        if ord == 1:
-            return adding("sum")(t, size_of, axes, keepdims=keepdims)
-        if isinstance(ord, (int, float)):
-            return Sym(e.pow(reduce(t, "sum", e.pow(size_of.value, float(ord)), axes, keepdims), 1.0 / ord), False)
-    if len(axes) > 2 or not axes:
-        raise ValueError("Improper number of dimensions to norm.")
-    if len(axes) == 1 or ord not in (1, -1, 2, -2, float("inf"), -float("inf"), "nuc"):
-        raise ValueError(f"Invalid norm order {ord!r} for vectors" if len(axes) == 1 else
-                         "Invalid norm order for matrices.")
-    if ord in (2, -2, "nuc"):
-        refuse(t, f"np.linalg.norm of a matrix with ord={ord!r}", "the Frobenius norm (ord=None)")
-    rows, columns = axes if axis is None else (axis_arg(t, i, rank(v)) for i in axis)
-    summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    total = Sym(reduce(t, "sum", size_of.value, (summed,), keepdims), False)
-    along = other if keepdims or other < summed else other - 1
-    return extreme("max" if ord > 0 else "min")(t, total, along, keepdims=keepdims)
-
-
-def cross(t: Context, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Sym:
-    a, b = _numbers(t, *_pair(t, a, b))
-    if rank(a) != 1 or rank(b) != 1 or any(d not in (None, 3) for v in (a, b) for d in dims_of(v.type)):
-        refuse(t, "np.cross of anything but vectors of 3", "the products of the components")
-    for i in (axisa, axisb, axisc) if axis is None else (axis,):
-        axis_arg(t, i, 1)
-    e = t.builder
-    for v in (a, b):
-        if not nonnegative(size(t, v, 0)) or size(t, v, 0).const != 3:
-            t.check(e.eq(size(t, v, 0), 3), "ValueError", "incompatible dimensions for cross product")
-    p, q = ([e.get(v, e.const(i)) for i in range(3)] for v in (a, b))
-    parts = [e.sub(e.mul(p[i], q[j]), e.mul(p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
-    return from_list(t, [Sym(v, False) for v in parts])

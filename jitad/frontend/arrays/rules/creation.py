@@ -10,11 +10,11 @@ import numpy as np
 from ....ir.graph import Value
 from ....ir.types import ALL, F64, I64, U64, Scalar, dtype_of
 from ...values.values import Context, Sym
-from . import promotion
-from .lengths import MOST, check_room, nonnegative, range_length
+from . import lengths, promotion
+from .lengths import MOST, check_room, nonnegative, range_length, size
 from .lifting import as_stored, from_list, lift
 from .operators import BINARY
-from .promotion import NO, Rule, dtype_arg, inexact, int_value, promote, refuse, size
+from .promotion import NO, Rule, dtype_arg, inexact, int_value, promote, refuse
 
 
 def shape_arg(t: Context, shape: Any) -> list[Value]:
@@ -65,7 +65,7 @@ def like(number: int | None) -> Rule:
              shape: Any = None) -> Sym:
         v = lift(t, prototype).value
         element = dtype_arg(t, dtype) or dtype_of(v.type)
-        sizes = promotion.sizes(t, v) if shape is None else new_shape(t, shape)
+        sizes = lengths.sizes(t, v) if shape is None else new_shape(t, shape)
         if number is None and sizes:
             return Sym(t.builder.empty(*sizes, dtype=element), False)
         scalar = t.builder.const(number or 0, element)
@@ -77,7 +77,7 @@ def full_like(t: Context, prototype: Any, fill_value: Any, dtype: Any = None, or
               shape: Any = None) -> Sym:
     v = lift(t, prototype).value
     value = promotion.as_dtype(t, lift(t, fill_value), dtype_arg(t, dtype) or dtype_of(v.type))
-    sizes = promotion.sizes(t, v) if shape is None else new_shape(t, shape)
+    sizes = lengths.sizes(t, v) if shape is None else new_shape(t, shape)
     if promotion.rank(value):
         return Sym(promotion.broadcast_to(t, value, sizes), False)
     return Sym(t.builder.fill(value, *sizes) if sizes else value, False)
@@ -330,7 +330,7 @@ def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, c
     place = list(range(n))
     if indexing == "xy" and n > 1:
         place[0], place[1] = 1, 0
-    counts = [promotion.count(t, v) for v in vs]
+    counts = [lengths.count(t, v) for v in vs]
     shape = [counts[place.index(axis)] for axis in range(n)]
     out = []
     for i, v in enumerate(vs):

@@ -11,11 +11,12 @@ import numpy as np
 from ....ir.graph import Value
 from ....ir.types import BOOL, I64, U64, Scalar, dtype_of
 from ...values.values import Context, Sym
-from . import basic_indexing, promotion
+from . import basic_indexing, lengths, promotion
 from .dtypes import of_python
 from .indexing import getitem, in_range, index_items, positions, setitem
+from .lengths import size, sizes
 from .lifting import as_stored, lift
-from .promotion import axis_arg, int_value, rank, refuse, size, sizes
+from .promotion import axis_arg, int_value, rank, refuse
 from .ufuncs import choose
 
 MOST_LISTED = 1024            # the limit on elements of an array that ``tolist`` converts
@@ -54,7 +55,7 @@ def take(t: Context, a: Any, indices: Any, axis: Any = None, mode: str = "raise"
     _check_mode(mode)
     chosen = lift(t, indices)
     if mode != "raise":
-        n = promotion.count(t, v) if axis is None else size(t, v, axis_arg(t, axis, rank(v)))
+        n = lengths.count(t, v) if axis is None else size(t, v, axis_arg(t, axis, rank(v)))
         indices = chosen = _brought_inside(t, chosen, n, mode, "cannot do a non-empty take from an empty axes.")
     indices = Sym(promotion.cast(t, chosen.value, I64), False) if chosen.scalar.is_bool else indices       # not a mask
     if axis is None:
@@ -70,7 +71,7 @@ def _check_mode(mode: str) -> None:
 def _brought_inside(t: Context, indices: Sym, n: Value, mode: str, of_nothing: str) -> Sym:
     """Maps indices into ``[0, n)``: modulo ``n`` (``wrap``), or to the nearest valid index (``clip``)."""
     e, k = t.builder, promotion.cast(t, indices.value, I64)
-    t.check(e.or_(e.ne(n, 0), e.eq(promotion.count(t, k), 0)), "IndexError", of_nothing)
+    t.check(e.or_(e.ne(n, 0), e.eq(lengths.count(t, k), 0)), "IndexError", of_nothing)
     return Sym(e.mod(k, n) if mode == "wrap" else e.maximum(e.minimum(k, e.sub(n, 1)), 0), False)
 
 
@@ -130,7 +131,7 @@ def _addend(t: Context, x: Sym, dtype: Scalar) -> Value:
 
 def _add_at_flat(t: Context, v: Value, items: tuple[Any, ...], new: Value) -> Sym:
     e = t.builder
-    linear = promotion.reshape(t, e.iota(promotion.count(t, v)), sizes(t, v))
+    linear = promotion.reshape(t, e.iota(lengths.count(t, v)), sizes(t, v))
     index = getitem(t, Sym(linear), items).value
     index = index if rank(index) else promotion.with_axis(t, index, 0)
     value = basic_indexing.fitted(t, new, sizes(t, index))
@@ -164,7 +165,7 @@ def put(t: Context, a: Any, ind: Any, v: Any, mode: str = "raise") -> Sym:
         raise TypeError(f"Cannot cast array data from {places.np!r} to {I64.np!r} according to the rule 'safe'")
     whole = lift(t, a).value
     if mode != "raise":
-        ind = _brought_inside(t, lift(t, ind), promotion.count(t, whole), mode,
+        ind = _brought_inside(t, lift(t, ind), lengths.count(t, whole), mode,
                               "cannot replace elements of an empty array")
     out = setitem(t, Sym(promotion.flat(t, whole)), ind, v).value
     return Sym(promotion.reshape(t, out, sizes(t, whole)), False)
@@ -196,7 +197,7 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
         v = promotion.flat(t, v)
     if not where:
         e = t.builder
-        t.check(e.eq(promotion.count(t, v), 1), "ValueError", "can only convert an array of size 1 to a Python scalar")
+        t.check(e.eq(lengths.count(t, v), 1), "ValueError", "can only convert an array of size 1 to a Python scalar")
         return of_python(t, e.get(v, *[e.const(0)] * rank(v)))
     return of_python(t, getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value)
 
@@ -204,17 +205,17 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
 def tolist(t: Context, a: Any) -> Any:
     """``a.tolist()``: nested lists of Python scalars; the sizes must be known while tracing."""
     v = lift(t, a).value
-    lengths = [n.const for n in sizes(t, v)]
-    if None in lengths or math.prod(lengths) > MOST_LISTED:
-        refuse(t, "`tolist` of an array whose sizes are only known at run time" if None in lengths else
+    have = [n.const for n in sizes(t, v)]
+    if None in have or math.prod(have) > MOST_LISTED:
+        refuse(t, "`tolist` of an array whose sizes are only known at run time" if None in have else
                f"`tolist` of more than {MOST_LISTED} elements", "the array itself; `a[i]` is a number")
-    return _listed(t, v, lengths, ())
+    return _listed(t, v, have, ())
 
 
-def _listed(t: Context, v: Value, lengths: Sequence[int], index: tuple[int, ...]) -> Any:
-    if len(index) == len(lengths):
+def _listed(t: Context, v: Value, have: Sequence[int], index: tuple[int, ...]) -> Any:
+    if len(index) == len(have):
         return of_python(t, t.builder.get(v, *map(t.builder.const, index)) if index else v)
-    return [_listed(t, v, lengths, (*index, i)) for i in range(lengths[len(index)])]
+    return [_listed(t, v, have, (*index, i)) for i in range(have[len(index)])]
 
 
 def compress_method(t: Context, a: Any, condition: Any, axis: Any = None) -> Sym:

@@ -15,10 +15,11 @@ from ....ir.graph import Value
 from ....ir.types import I64, dtype_of
 from ...values.closures import Range
 from ...values.values import Context, Sym
-from . import basic_indexing, promotion
+from . import basic_indexing, lengths, promotion
 from .basic_indexing import Window
+from .lengths import size, sizes
 from .lifting import as_stored, lift
-from .promotion import rank, refuse, size, sizes
+from .promotion import rank, refuse
 
 
 def getitem(t: Context, a: Any, index: Any) -> Sym:
@@ -92,7 +93,7 @@ def _write_where(t: Context, v: Value, mask: Value, new: Sym) -> Value:
 def _check_mask(t: Context, v: Value, mask: Value, first: int) -> None:
     for i in range(rank(mask)):
         n, m = size(t, v, first + i), size(t, mask, i)
-        if (same := promotion.equal_sizes(t, n, m)) is not None:
+        if (same := lengths.equal_sizes(t, n, m)) is not None:
             t.check(same, "IndexError", f"boolean index did not match indexed array along axis {first + i}; size of "
                                         "axis is {} but size of corresponding boolean axis is {}", n, m)
 
@@ -154,18 +155,18 @@ class _Advanced:
         others = [a for a in range(rank(self.v)) if a not in self.arrays]
         if chosen + others != list(range(rank(x))):
             x = e.transpose(x, perm=tuple(chosen + others))
-        lengths = sizes(t, x)
+        shape = sizes(t, x)
         k = len(chosen)
         if k > 1:
-            x = e.reshape(x, promotion.count(t, x, range(k)), *lengths[k:])
-        taken = e.take(x, self._linear(lengths[:k]))
+            x = e.reshape(x, lengths.count(t, x, range(k)), *shape[k:])
+        taken = e.take(x, self._linear(shape[:k]))
         return self._place(taken)
 
-    def _linear(self, lengths: Sequence[Value]) -> Value:
+    def _linear(self, shape: Sequence[Value]) -> Value:
         """One row-major index over the axes that have index arrays."""
         t, e = self.t, self.t.builder
         out: Value | None = None
-        for v, n in zip(self.arrays.values(), lengths):
+        for v, n in zip(self.arrays.values(), shape):
             out = v if out is None else e.add(e.mul(out, n), v)
         assert out is not None
         full = promotion.broadcast_to(t, out, self.shape) if self.shape else promotion.with_axis(t, out, 0)
@@ -205,7 +206,7 @@ class _Advanced:
             self._check_count(value, shape)
         if self.front and None not in self.window.shown and self._rest_is_whole():
             k = len(self.arrays)
-            rows = v if k == 1 else e.reshape(v, promotion.count(t, v, range(k)), *sizes(t, v)[k:])
+            rows = v if k == 1 else e.reshape(v, lengths.count(t, v, range(k)), *sizes(t, v)[k:])
             out = e.put(rows, basic_indexing.fitted(t, value, shape), self._linear(sizes(t, v)[:k]))
             return out if k == 1 else e.reshape(out, *sizes(t, v))
         given = promotion.flat(t, basic_indexing.fitted(t, value, shape))
@@ -218,7 +219,7 @@ class _Advanced:
 
     def _check_count(self, value: Value, shape: Sequence[Value]) -> None:
         have, want = size(self.t, value, self.lead), shape[self.lead]
-        if have.const != 1 and (same := promotion.equal_sizes(self.t, have, want)) is not None:
+        if have.const != 1 and (same := lengths.equal_sizes(self.t, have, want)) is not None:
             self.t.check(same, "ValueError", "NumPy boolean array indexing assignment cannot assign {} input values to "
                                              "the {} output values where the mask is true", have, want)
 
@@ -235,7 +236,7 @@ class _Advanced:
             else:
                 index = basic_indexing.index_of(t, self.window.axes[axis])
                 index = promotion.reshape(t, index, [size(t, index, 0), *[one] * (len(shape) - 1 - spots[axis])])
-            scaled = e.mul(index, promotion.count(t, self.v, range(axis + 1, rank(self.v))))
+            scaled = e.mul(index, lengths.count(t, self.v, range(axis + 1, rank(self.v))))
             total = scaled if total is None else e.add(total, scaled)
         assert total is not None
         return promotion.broadcast_to(t, total, shape)
@@ -299,7 +300,7 @@ def _check_indices(t: Context, index: Value, n: Value, axis: int) -> None:
     """Checks the largest and the smallest index; passes if there are no indices."""
     e = t.builder
     axes = tuple(range(rank(index)))
-    none = e.eq(promotion.count(t, index), 0)
+    none = e.eq(lengths.count(t, index), 0)
     message = f"index {{}} is out of bounds for axis {axis} with size {{}}"
     high, low = e.max(index, axes=axes), e.min(index, axes=axes)
     t.check(e.or_(none, e.lt(high, n)), "IndexError", message, high, n)

@@ -13,7 +13,7 @@ from ....ir.types import F64, Scalar, dtype_of
 from ...values.closures import Range
 from ...values.lattice import describe
 from ...values.values import Context, Sym
-from . import promotion
+from . import lengths, promotion
 from .lengths import check_room, range_length
 
 _MATERIALISED = 4096        # larger constant arrays are refused: they should be arguments
@@ -109,7 +109,7 @@ def same_shape(t: Context, vs: Sequence[Value], message: str, but: int | None = 
     for axis in range(promotion.rank(vs[0])):
         if axis == but:
             continue
-        first, *rest = [promotion.size(t, v, axis) for v in vs]
+        first, *rest = [lengths.size(t, v, axis) for v in vs]
         for other in rest:
-            if (c := promotion.equal_sizes(t, first, other)) is not None:
+            if (c := lengths.equal_sizes(t, first, other)) is not None:
                 t.check(c, "ValueError", message)

@@ -9,26 +9,13 @@ from typing import Any
 from ....ir.graph import Value
 from ....ir.types import BOOL, F64, Scalar, dtype_of
 from ...values.values import Context, Sym
-from . import promotion
+from . import lengths, promotion
 from .dtypes import accumulator
+from .joining import concatenate
+from .lengths import size, sizes
 from .lifting import lift
 from .operators import BINARY
-from .promotion import (
-    NO,
-    Rule,
-    SymRule,
-    axes_arg,
-    axis_arg,
-    dtype_arg,
-    inexact,
-    part,
-    rank,
-    reduced_axes,
-    refuse,
-    size,
-    sizes,
-)
-from .shape import concatenate
+from .promotion import NO, Rule, SymRule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, reduced_axes, refuse
 from .ufuncs import choose, full_like, isclose
 
 
@@ -147,7 +134,7 @@ def _float_dtype(t: Context, dtype: Any, of: Scalar) -> Scalar:
 
 
 def _mean(t: Context, v: Value, axes: Sequence[int], keepdims: bool, ddof: Any = 0) -> Value:
-    n = promotion.count(t, v, axes)
+    n = lengths.count(t, v, axes)
     if ddof:
         n = t.builder.maximum(t.builder.sub(n, promotion.int_value(t, ddof)), 0)
     total = reduce(t, "sum", v, axes, keepdims)
@@ -185,9 +172,9 @@ def average(t: Context, a: Any, axis: Any = None, weights: Any = None, returned:
         found = mean(t, a, axis, keepdims=keepdims)
         if not returned and not rank(found.value):
             return found
-        v, n = lift(t, a).value, promotion.count(t, found.value)
+        v, n = lift(t, a).value, lengths.count(t, found.value)
         t.check(t.builder.ne(n, 0), "ZeroDivisionError", "division by zero")
-        each = promotion.cast(t, t.builder.floordiv(promotion.count(t, v), n), found.scalar)
+        each = promotion.cast(t, t.builder.floordiv(lengths.count(t, v), n), found.scalar)
         return (found, full_like(t, found.value, each)) if returned else found
     x, w = lift(t, a), lift(t, weights)
     dtype = F64 if not x.scalar.is_float else inexact(promotion.promote(x, w)[0])
@@ -204,14 +191,14 @@ def average(t: Context, a: Any, axis: Any = None, weights: Any = None, returned:
         u = t.builder.transpose(u, perm=tuple([given.index(i) for i in axes])) if given != list(axes) else u
     kept = axes if rank(u) != rank(v) else tuple(range(rank(v)))
     for i, k in enumerate(kept):
-        if (same := promotion.equal_sizes(t, size(t, u, i), size(t, v, k))) is not None:
+        if (same := lengths.equal_sizes(t, size(t, u, i), size(t, v, k))) is not None:
             t.check(same, "TypeError" if axis is None else "ValueError",
                     "Axis must be specified when shapes of a and weights differ." if axis is None else
                     "Shape of weights must be consistent with shape of a along specified axis.")
-    one, lengths = t.builder.const(1), sizes(t, v)
+    one, shape = t.builder.const(1), sizes(t, v)
     if rank(u) != rank(v):
-        u = promotion.reshape(t, u, [lengths[i] if i in axes else one for i in range(rank(v))])
-    u = promotion.broadcast_to(t, u, lengths)
+        u = promotion.reshape(t, u, [shape[i] if i in axes else one for i in range(rank(v))])
+    u = promotion.broadcast_to(t, u, shape)
     total = reduce(t, "sum", t.builder.mul(v, u), axes, keepdims)
     whole = reduce(t, "sum", u, axes, keepdims)
     zero = t.builder.eq(whole, 0)

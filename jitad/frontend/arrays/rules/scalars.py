@@ -19,7 +19,7 @@ from ....ir.types import BOOL, F32, F64, I64, dims_of, dtype_of
 from ...values.closures import Template
 from ...values.lattice import join_scalars
 from ...values.values import Context, Sym
-from . import basic_indexing, promotion
+from . import basic_indexing, lengths, promotion
 from .lifting import lift
 from .operators import BINARY, COMPARE, divide, power, truth
 from .promotion import Rule, SymRule, rank, refuse
@@ -298,7 +298,7 @@ def dist(t: Context, p: Any, q: Any) -> Sym:
     u, v = (promotion.as_dtype(t, lift(t, x), F64) for x in (p, q))
     if rank(u) != 1 or rank(v) != 1:
         raise TypeError("both points must be sequences of numbers")
-    if (same := promotion.equal_sizes(t, promotion.size(t, u, 0), promotion.size(t, v, 0))) is not None:
+    if (same := lengths.equal_sizes(t, lengths.size(t, u, 0), lengths.size(t, v, 0))) is not None:
         t.check(same, "ValueError", "both points must have the same number of dimensions")
     d = t.builder.sub(u, v)
     return Sym(t.builder.sqrt(reduce(t, "sum", t.builder.mul(d, d), (0,))), True)

@@ -12,7 +12,7 @@ from ....ir.evaluate.fold import whole as whole_number
 from ....ir.graph import Value
 from ....ir.types import F64, I8, I64, Scalar, dtype_of
 from ...values.values import Context, Sym
-from . import promotion
+from . import lengths, promotion
 from .dtypes import float_loop
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
@@ -53,7 +53,7 @@ def classify(op: str, of_ints: bool) -> Rule:
 
 def full_like(t: Context, v: Value, scalar: Value) -> Sym:
     """``scalar`` broadcast to the shape of ``v``."""
-    return Sym(t.builder.fill(scalar, *promotion.sizes(t, v)) if promotion.rank(v) else scalar, False)
+    return Sym(t.builder.fill(scalar, *lengths.sizes(t, v)) if promotion.rank(v) else scalar, False)
 
 
 def of_numpy(rule: Rule) -> Rule:
