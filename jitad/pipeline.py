@@ -42,12 +42,14 @@ from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.parallel.outline import outline
+from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
+from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
@@ -81,6 +83,11 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         simplify(module)
         cse(module)
         licm(module)
+
+
+def _privatisation(module: Module, roots: Sequence[str]) -> None:
+    if privatisation(module):
+        dce(module, roots)
 
 
 def _size_versions(module: Module, roots: Sequence[str]) -> None:
@@ -129,6 +136,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "privatisation", _privatisation),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "batch", _plain(batch)),
@@ -156,6 +164,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "loop_pre", _plain(loop_pre)),
+    ("optimized", "branch_fusion", _plain(branch_fusion)),
     ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
@@ -172,9 +181,9 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
-                        "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products", "dot_products"})
+NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "neighbour_updates",
+                        "loop_versioning", "branch_fusion", "if_conversion", "index_scan", "stride_specialise",
+                        "fission", "outer_products", "dot_products"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -201,12 +210,14 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "size_versions": size_versions,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
+    "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
+    "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "if_conversion": if_conversion, "index_scan": index_scan,
+    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "branch_fusion": branch_fusion,
+    "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "copy_insertion": copy_insertion,

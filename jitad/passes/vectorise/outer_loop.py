@@ -34,7 +34,7 @@ from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_profit import pays, runs_backwards
+from .lane_profit import SHORT_ROW, pays, runs_backwards
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
@@ -69,7 +69,8 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
     count = len(func.blocks)
     try:
         kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
-        if not pays(forest, kinds, fastmath):
+        short = pays(forest, kinds, fastmath)
+        if short is None:
             return
         chunks = _Chunks(func, loop, known, kinds)
         chunks.run()
@@ -77,7 +78,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
     except NoLanes:
         del func.blocks[count:]
         return
-    chunks.enter(sizes)
+    chunks.enter(sizes, short)
     seen |= {*func.blocks[count:], *loop.blocks}
 
 
@@ -233,9 +234,11 @@ class _Chunks:
             found[tuple(n for n in left if n.const is None)] = None
         return [list(sizes) for sizes in found if sizes]
 
-    def _small(self, b: Builder, sizes: list[list[Value]]) -> Value:
+    def _small(self, b: Builder, sizes: list[list[Value]], short: list[Value]) -> Value:
         """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
         small = b.ge(self.known.trip, LANES if self.results is not None else LANES + 1)
+        for trip in dict.fromkeys(short):
+            small = b.and_(small, b.le(trip, SHORT_ROW))
         for n in dict.fromkeys(n for each in sizes for n in each):
             small = b.and_(small, b.le(n, LARGEST))
         for first, *others in sizes:
@@ -245,10 +248,10 @@ class _Chunks:
             small = b.and_(small, b.le(total, LARGEST)) if others else small
         return small
 
-    def enter(self, sizes: list[list[Value]]) -> None:
+    def enter(self, sizes: list[list[Value]], short: list[Value]) -> None:
         """Let the preheader enter the loop over chunks, followed by the original loop if iterations are left.
 
-        ``sizes`` are tested before.
+        ``sizes``, and the ``short`` trip counts of inner loops, are tested before.
         """
         loop, known = self.loop, self.known
         preheader, latch = loop.preheader, loop.latch
@@ -259,7 +262,7 @@ class _Chunks:
         rest = self.func.new_block("preheader")
         first = rest.add_param(I64, "first")
         carried = [rest.add_param(p.type, p.hint) for p in self.carried]
-        b.branch(self._small(b, sizes), self.entry, [], rest, [b.const(0), *args])
+        b.branch(self._small(b, sizes, short), self.entry, [], rest, [b.const(0), *args])
         b.at(self.entry)
         b.jump(self.head, [b.const(0), *args])
         b.at(self.done)
@@ -268,7 +271,7 @@ class _Chunks:
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
         self._count_from(first, left)
-        for inner in self.kinds.forest.loops:
+        for inner in self.kinds.forest.loops if not short else ():
             if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
                 inner.latch.term.attrs["cold"] = True
 

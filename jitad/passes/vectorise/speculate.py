@@ -23,6 +23,7 @@ CHUNK = 512
 def carries_only_sums_and_stores(loop: Loop, known: Counted) -> bool:
     """True if a loop of one block carries only its counter, sums of floats, and arrays with stores to element ``iv``.
 
+    The element may be one of a row that the loop does not change.
     LLVM vectorises such a loop, even if the order of the sums is fixed.
     """
     head, readers, back = loop.head, users(loop.head.all_ops()), loop.back_edge().args
@@ -38,7 +39,8 @@ def carries_only_sums_and_stores(loop: Loop, known: Counted) -> bool:
         if isinstance(p.type, Scalar):
             if op.name != "add" or not p.type.is_float:
                 return False
-        elif op.name != "set" or op.operands[0] is not p or op.operands[2:] != [known.iv]:
+        elif op.name != "set" or op.operands[0] is not p or op.operands[-1] is not known.iv or any(
+                v.block in loop.blocks and v.const is None for v in op.operands[2:-1]):
             return False
     return True
 

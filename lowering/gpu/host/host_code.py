@@ -15,12 +15,13 @@ from ....ir.dominance import Dominators
 from ....ir.graph import Block, Edge, Function, Op, Value
 from ....ir.ops import OPS as IR_OPS
 from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
-from ....loop_level.nest_shape import perfect_nest, read
+from ....loop_level.nest_shape import read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
+from ..device.patterns import Scan, scan_of
 from . import runtime
 from .launch_builder import LaunchBuilder, among
-from .nests import fill
+from .nests import fill, loops_of
 from .partition import is_parallel
 from .plan import Plan
 from .residence import Residence
@@ -293,15 +294,25 @@ class HostFunction:
         return f"rt.zeros({', '.join([self._dtype(b.dtype), *shape])})"
 
     def _op_for(self, op: Op) -> None:
-        filled = fill(perfect_nest(op))
+        filled = fill(loops_of(op))
         if filled is not None:
             self.code.plan.host(op.loc, "fills an array")
             self.line(f"rt.fill({self.use(filled[0])}, {filled[1]})")
+            return
+        found = None if op.attrs.get("independent") or "best" in op.attrs else scan_of(op)
+        if found is not None:
+            self._scan(op, found)
             return
         launch, nest = self.code.launches.nest(op, self.func, self.resident)
         bounds = ", ".join(self.use(v) for loop in nest.loops for v in loop.operands[:3])
         self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self._given(nest.carried)}], "
                                   f"[{self._given(nest.captured)}])")
+
+    def _scan(self, op: Op, found: Scan) -> None:
+        """A loop that carries a running total."""
+        launch, captured = self.code.launches.scan(op, found, self.func, self.resident)
+        self.assign(op.results, f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.given(op.operands[3])}, "
+                                f"[{self._given(captured)}])")
 
     def _op_serial(self, op: Op) -> None:
         self.assign(op.attrs.get("results", op.results), self._serial(op.attrs["callee"], op))

@@ -103,6 +103,35 @@ for {.j} in range({?len({.p})|len({.p}) - 1}):
     if {.r} {?>|<|>=} {?0.0|{.p}[0]|0.3}:
         {.w} {?+=|-=} {?{.r} * {.r}|{.r} * {.p}[{.j}]|{.r} + {f}}
 """
+BEST = """
+{.p=let v} = {v}
+{.u=let v} = {v}
+{.k} = {?0|0|{i}|len({.p}) - 1}
+for {.j} in range({?len({.p})|1, len({.p})|len({.p}) - 1}):
+    {.r} = {.j}{?| + 1}
+    if {.p}[{.r}] * {f} {?<|>|>=} {.p}[{.k}] * {?{f}|{.u}[{.k}]}:
+        {.k} = {.r}
+{set f} = {.p}[{.k}] + {.u}[{?{.k}|0}]
+"""
+SIDES = """
+{.p=let v} = {v}
+{.o=new v} = np.zeros(len({.p}))
+for {.j} in range(len({.p})):
+    {.z} = {.p}[{.j}] * {f}
+    if {.z} {?>|<=} {?0.0|{.p}[0]}:
+        {.o}[{.j}] = {?{.z} + |2.0 * |}math.{?log1p|exp|tanh}({?math.exp(-{.z})|-{.z}|{.z} * 0.5})
+    else:
+        {.o}[{.j}] = {?1.0 - |{.z} * |}math.{?log1p|exp|tanh}({?math.exp({.z})|{.z}|0.1 - {.z}})
+"""
+COLUMNS = """
+{.q=let m} = {m}
+{.o} = {.q} * {?{f}|1.0}
+for {.j} in range({.o}.shape[1]):
+    for {.k} in range({?{.j}|{.j} + 1|{.o}.shape[1]}):
+        {.o}[:, {.j}] {?-=|+=|*=|=} {?PART|0.1 * np.dot(PART, {.o}[:, {.j}]) * PART|{.o}[::-1, {.k}] * 0.5}
+        {?pass|{.o}[0] {?=|+=} {.o}[1] * {f}|{.o}[{?1:|:-1}, :] += 0.1 * {.o}[{?1:|:-1}, :]}
+{set f} = np.tanh({.o}).sum()
+""".replace("PART", "{.o}[:, {.k}]")
 BORDERS = """
 {.p=let v} = {v}
 {.n} = len({.p})
@@ -138,6 +167,9 @@ CONSTRUCTS: list[Construct] = [
     S("added to an array", ADDED, 2, where="outer"),
     S("recurrence in an array", RECURRENCE, 1.5, where="outer"),
     S("sum behind a condition", BEHIND, 2, where="outer"),
+    S("best by its index", BEST, 2, where="outer"),
+    S("sides that call the same", SIDES, 2, where="outer"),
+    S("columns of columns", COLUMNS, 1.5, where="outer"),
     S("borders", BORDERS, 2, where="outer"),
     S("state read again and again", STATE, 1, where="outer"),
     S("loop over a grid", GRID, 1.5, where="outer"),
