@@ -67,14 +67,17 @@ docs: $(VENV)/.docs ## the site, in out/site
 bench: $(VENV)/.bench ## every benchmark against its peers, one core, 20 minutes (out/bench/index.html); ARGS="--quick"
 	@$(PY) -m bench $(if $(DATA),--data $(DATA)) $(ARGS)
 
-test-gpu: $(VENV)/.test ## the tests of GPU code on this machine's NVIDIA GPU
-	@$(call need_driver,tests)
-	@$(MAKE) --no-print-directory $(VENV)/.cuda
-	@JITAD_TEST_DEVICE=1 $(PY) -m pytest tests/gpu
+# With PY=python3 these take a Python as it is, with the packages that it has: for a machine without a network.
+GIVEN := $(filter command,$(origin PY))
 
-bench-gpu: $(VENV)/bin/python ## the benchmarks on this machine's NVIDIA GPU, beside JAX and PyTorch if they are in .venv
+test-gpu: $(if $(GIVEN),,$(VENV)/.test) ## the tests of GPU code on this machine's NVIDIA GPU; PY=python3 installs nothing
+	@$(call need_driver,tests)
+	@$(if $(GIVEN),,$(MAKE) --no-print-directory $(VENV)/.cuda)
+	@JITAD_TEST_DEVICE=1 $(PY) -m pytest tests/gpu $(ARGS)
+
+bench-gpu: $(if $(GIVEN),,$(VENV)/bin/python) ## the benchmarks there, beside JAX and PyTorch if they are installed; PY=python3
 	@$(call need_driver,benchmarks)
-	@$(MAKE) --no-print-directory $(VENV)/.cuda
+	@$(if $(GIVEN),,$(MAKE) --no-print-directory $(VENV)/.cuda)
 	@$(PY) -m bench.device $(ARGS)
 
 # Before anything is installed for it.

@@ -31,6 +31,7 @@ The pipeline, file by file::
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ if TYPE_CHECKING:
     from .testing import check_grads
 
 __version__ = "0.1.0"
+
+if not os.path.isdir(os.path.join(__path__[0], "lowering")):
+    __path__.append(os.path.dirname(__path__[0]))           # a checkout that is not installed: lowering/ is beside it
 
 # The module of each public name.  It is imported when the name is first used, so that `import jitad` is fast.
 _HOME = {

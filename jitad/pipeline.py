@@ -42,6 +42,7 @@ from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.parallel.outline import outline
+from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
@@ -82,6 +83,11 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         simplify(module)
         cse(module)
         licm(module)
+
+
+def _privatisation(module: Module, roots: Sequence[str]) -> None:
+    if privatisation(module):
+        dce(module, roots)
 
 
 def _size_versions(module: Module, roots: Sequence[str]) -> None:
@@ -130,6 +136,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "privatisation", _privatisation),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "batch", _plain(batch)),
@@ -174,7 +181,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
+NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "neighbour_updates",
                         "loop_versioning", "branch_fusion", "if_conversion", "index_scan", "stride_specialise",
                         "fission", "outer_products", "dot_products"})
 
@@ -203,7 +210,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "size_versions": size_versions,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
+    "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
+    "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,

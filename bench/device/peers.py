@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ Peer = Callable[..., Made]
 
 
 def _jax() -> Any:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")      # otherwise it takes most of the memory
     import jax
     jax.config.update("jax_enable_x64", True)
     if jax.default_backend() != "gpu":

@@ -1,4 +1,4 @@
-"""Ten programs whose kernels have a counterpart of the same name in ``kernels.cu``."""
+"""Programs whose kernels have a counterpart of the same name in ``kernels.cu``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jitad.lowering.gpu.image import Image
 from jitad.lowering.gpu.program import compile_program
 from jitad.lowering.math.ops import Options
 
-from jitad import grad, pipeline, vmap
+from jitad import grad, jit, pipeline, vmap
 from jitad.reference import program_for
 
 N = 4096
@@ -101,7 +101,8 @@ PROGRAMS = {
     "fused_gradient": Program(fused_gradient, (X, Y)),
     "broadcast": Program(broadcast, (X[:64], Y[:64], X.reshape(64, 64))),
     "gather": Program(gather, (X, INDEX), kernel=-1),
-    "scatter_add": Program(scatter_add, (X, INDEX), kernel=-2),
+    "scatter_add": Program(jit(scatter_add, boundscheck=False), (X, INDEX), kernel=-2),
+    "scatter_add_checked": Program(scatter_add, (X, INDEX), kernel=-2),
     "sum": Program(total, (X,)),
     "dot": Program(dot, (X, Y)),
     "black_scholes": Program(black_scholes, (X + 1, Y + 1, X, 0.03, 0.2)),

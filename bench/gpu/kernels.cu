@@ -1,5 +1,6 @@
-// The kernels of ``cases.py`` as one would write them by hand: a thread for each element.  Loops are not unrolled, so
-// that instructions can be counted by iteration.
+// The kernels of ``cases.py`` as one would write them by hand: a thread for each element.  Loops of reductions are not
+// unrolled, so that instructions can be counted by iteration.  Indices count from the end if they are negative, as in
+// the programs; those ``_checked`` are compared with the size, and a wrong one is reported to the host.
 
 extern "C" {
 
@@ -18,14 +19,32 @@ __global__ void broadcast(const double *a, const double *b, const double *c, dou
     if (i < rows * cols) z[i] = a[i / cols] * b[i % cols] + c[i];
 }
 
-__global__ void gather(const double *x, const long long *index, double *z, long long n) {
+__device__ long long counted(long long k, long long m) { return k < 0 ? k + m : k; }
+
+__global__ void gather(const double *x, long long m, const long long *index, double *z, long long n) {
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) z[i] = x[index[i]];
+    if (i < n) z[i] = x[counted(index[i], m)];
 }
 
-__global__ void scatter_add(const double *x, const long long *index, double *z, long long n) {
+__global__ void scatter_add(const double *x, const long long *index, double *z, long long m, long long n) {
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) atomicAdd(z + index[i], x[i]);
+    if (i < n) atomicAdd(z + counted(index[i], m), x[i]);
+}
+
+__device__ __noinline__ void report(unsigned long long *error, unsigned long long code, long long k, long long m) {
+    if (atomicCAS(error, 0, code)) return;
+    error[1] = k;
+    error[2] = m;
+}
+
+__global__ void scatter_add_checked(unsigned long long *error, const double *x, const long long *index, long long given,
+                                    double *z, long long m, long long n) {
+    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n || *(volatile unsigned long long *)error) return;
+    if (i >= given) return report(error, 1, i, given);
+    long long k = counted(index[i], m);
+    if (k < 0 || k >= m) return report(error, 2, index[i], m);
+    atomicAdd(z + k, x[i]);
 }
 
 __device__ double block_sum(double v) {
@@ -70,7 +89,6 @@ __global__ void lorenz(const double *x0, double *z, long long steps, double h, l
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     double x = x0[i], y = 1.0, w = 1.0;
-    #pragma unroll 1
     for (long long k = 0; k < steps; k++) {
         double dx = 10.0 * (y - x), dy = x * (28.0 - w) - y, dw = x * y - 8.0 / 3.0 * w;
         x += h * dx;

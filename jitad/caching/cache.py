@@ -23,7 +23,7 @@ VARIANTS = 4
 
 _INVALID = (Stale, DeviceError, OSError, pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError,
             TypeError, ValueError)
-"""What reading an entry raises that is for another program, or was written by another version of a library."""
+"""The exceptions of reading an entry for another program, or one that another version of a library wrote."""
 
 
 class Subject(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a jitted function offers besides calls: attributes, methods of objects, pickles.
+"""Attributes of jitted functions, jitted methods of objects, and pickles of both.
 
 All of this is used rarely and written in Python; the type itself is ``lowering.python.callable.Jit``.
 """

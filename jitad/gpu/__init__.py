@@ -7,6 +7,7 @@ Files, in reading order::
     bindings    NVIDIA's driver through cuda-python: loading it, its errors
     launching   arguments of kernels as the driver reads them
     cuda        the driver of NVIDIA's GPUs
+    cublas      NVIDIA's library for products of matrices
     simulated   the driver of the simulator (``lowering/simulator``)
     recording   a driver for tests, which records and checks calls
     drivers     the driver of each target

@@ -167,6 +167,8 @@ class DeviceArray:
         self._write(source.copy() if _overlap(self, source) else source)
 
     def _write(self, source: DeviceArray) -> None:
+        if self.driver.capture is not None:
+            self.driver.capture.keep((self.owner, source.owner))
         if self.is_contiguous and source.is_contiguous:
             self.driver.copy(self.address, source.address, self.nbytes)
         else:

@@ -8,11 +8,10 @@ uploads the copy again.  What needs an answer from the device cannot be recorded
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
 
 from ..errors import DeviceError
 from .cuda import CudaDriver
@@ -29,7 +28,8 @@ class Recording:
         self.stream = driver._call("cuStreamCreate", 0)
         self._freed: list[int] = []
         self.kept_alive: list[Any] = []                      # what the kernels read and write in each replay
-        self.arrays: list[np.ndarray] = []
+        self.runtime: Any = None
+        self._pinned: list[Any] = []                         # copies of arrays of the host
         self.checks: list[Check] = []
 
     def allocate(self, size: int) -> int:
@@ -45,12 +45,18 @@ class Recording:
         """Keeps arrays that the recorded work uses."""
         self.kept_alive.append(objects)
 
-    def kept(self, source: np.ndarray) -> np.ndarray:
-        self.arrays.append(source.copy())
-        return self.arrays[-1]
+    def kept(self, source: int, size: int) -> int:
+        """The address of a copy of the host's memory, which the device can read by itself in each replay."""
+        found = self.driver._call("cuMemHostAlloc", size, 0, doing=f"{size} bytes of pinned memory")
+        self._pinned.append(found)
+        ctypes.memmove(int(found), source, size)
+        return int(found)
 
     def close(self) -> None:
         self.kept_alive.clear()
+        self.runtime = None
+        while self._pinned:
+            self.driver._call("cuMemFreeHost", self._pinned.pop())
         while self._freed:
             self.driver.free(self._freed.pop())
 
@@ -106,7 +112,10 @@ def record(driver: CudaDriver, run: Callable[[], Any]) -> Graph:
             result = run()
     except BaseException:
         if made is not None:
-            driver.cuda.cuStreamEndCapture(driver.stream)
+            status, graph = driver.cuda.cuStreamEndCapture(driver.stream)
+            if not status and graph:
+                driver._call("cuGraphDestroy", graph)
+            made.checks.clear()
             made.close()
         raise
     return Graph(driver, driver._call("cuStreamEndCapture", driver.stream, doing="recording a graph"), result, made)

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError, Loc
+from ..lowering.gpu.driver import Product
 from ..lowering.gpu.host.runtime import release_idle
 from ..lowering.gpu.image import Image, Kernel
 from ..lowering.gpu.ptx import to_ptx
-from . import bindings
+from . import bindings, cublas
 from .launching import Arguments
 
 STAGED = 64 << 10
@@ -202,11 +203,11 @@ class CudaDriver:
 
     def upload(self, address: int, source: np.ndarray) -> None:
         self._enter()
-        if self.capture is not None:
-            source = self.capture.kept(source)             # each replay reads it again
         size, start = source.nbytes, source.__array_interface__["data"][0]
         if size == 0:
             return
+        if self.capture is not None:
+            start = self.capture.kept(start, size)
         with self._lock:
             staged = size <= STAGED and self.capture is None and not self._busy
             before, self._busy = self._busy, True
@@ -312,6 +313,16 @@ class CudaDriver:
         if self.debug and self.capture is None:
             self._wait(f"in the kernel {kernel.name}", kernel.loc)
 
+    @cached_property
+    def _blas(self) -> cublas.Cublas:
+        return cublas.Cublas(cublas.library(), int(self.stream), self.allocate(cublas.WORKSPACE))
+
+    def product(self, product: Product) -> None:
+        """Queue a product of matrices by cuBLAS, which must be there (``cublas.name``)."""
+        self._enter()
+        with self._lock:
+            self._blas.product(product)
+
     # --- order of work ----------------------------------------------------------------------------
 
     def synchronize(self) -> None:
@@ -357,6 +368,9 @@ class CudaDriver:
     def keep_until_done(self, objects: Any) -> None:
         """Keeps objects alive until the work queued so far is done: memory of other libraries."""
         self._enter()
+        if self.capture is not None:
+            self.capture.keep(objects)
+            return
         with self._lock:
             while self._pending and not self.cuda.cuEventQuery(self._pending[0][0])[0]:
                 self._call("cuEventDestroy", self._pending.pop(0)[0])

@@ -27,6 +27,7 @@ from ..lowering.gpu.ptx import to_ptx
 from ..lowering.jit.nvptx import ARCH
 from ..lowering.python.exceptions import Failures
 from ..pytree import map_leaves
+from . import cublas
 from .arrays import DeviceArray
 from .assembling import sass
 from .compiled import DeviceCompiled, kind_for
@@ -146,7 +147,9 @@ def device_program(program: Traced, options: Options) -> DeviceProgram:
     module, root = program.module, program.root
     pipeline.run(module, [root], compiler.dumper(), gpu=True)
     lines = options.target == "cuda-sim"                # the simulator reports the user's line of an access
-    return with_room(lambda: compile_program(module, root, compiler.lowering_options(options, False), lines))
+    library = cublas.name if options.target == "cuda" else lambda: ""
+    lowering = compiler.lowering_options(options, False)
+    return with_room(lambda: compile_program(module, root, lowering, lines, library=library))
 
 
 def on_host(x: Any) -> Any:

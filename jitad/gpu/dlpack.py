@@ -78,7 +78,7 @@ class Foreign:
 # --- giving ---------------------------------------------------------------------------------------
 
 _given: dict[int, Any] = {}
-"""What the structures that have been handed out need, by address; the deleter removes it."""
+"""The objects that structures which have been handed out need, by address; the deleter removes them."""
 
 
 def _delete(address: int) -> None:

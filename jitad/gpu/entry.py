@@ -99,7 +99,7 @@ def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], cap
 
 
 def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: str) -> str:
-    """What is passed for an object, tested to be a number, or a contiguous array, of the type of ``leaf``."""
+    """The value passed for an object, tested to be a number, or a contiguous array, of the type of ``leaf``."""
     if not isinstance(leaf.type, Array):
         unboxer.leaf(leaf, obj)
         return obj

@@ -18,6 +18,8 @@ Attributes of ``for``, which a later stage may use and must not invent:
   reductions; iterations may run in any order, or at once.
 * ``reductions``: for each carried value the op that combines it with what an iteration adds: ``"sum"``, ``"prod"``,
   ``"max"``, ``"min"``, ``"all"``, ``"any"``; partial results may be combined in any order.
+* ``best``: ``"max"`` or ``"min"``: carries an extreme element, or the first NaN, and its least index (``argmax``).
+* ``compacts``: stores at the carried number, which counts iterations; only the last store at a place is read.
 * ``lanes``: the number of iterations that one vector should compute.
 * ``parallel``: several threads may share the iterations.
 """

@@ -13,8 +13,10 @@ from ..math.ops import Options
 from ..python.exceptions import Failures
 from .device.emitter import Shared
 from .device.memory import LOCAL
+from .device.thread import define_failed
 from .driver import Driver
 from .host import partition, runtime
+from .host.fuse_rows import fuse_rows
 from .host.host_code import HostCode, HostFunction
 from .host.launch_builder import LaunchBuilder
 from .host.plan import Plan
@@ -55,12 +57,17 @@ class DeviceProgram:
         return results
 
     def begin(self, driver: Driver) -> tuple[runtime.Runtime, list[runtime.Runtime]]:
-        """What a run has on a device, and the list to which it is given back after the run."""
+        """The resources of a run on a device, and the list to which they are given back after the run."""
         known = self._loaded.get(id(driver))
         if known is None:
             known = self._loaded[id(driver)] = driver, driver.load(self.image), runtime.idle(driver)
         left = known[2]
-        rt = left.pop() if left and driver.capture is None else runtime.Runtime(driver)
+        if driver.capture is None:
+            rt = left.pop() if left else runtime.Runtime(driver)
+        elif self.may_fail:                          # its status is cleared, and checked, in each replay
+            rt = runtime.Runtime(driver)
+        else:
+            rt = driver.capture.runtime = driver.capture.runtime or runtime.Runtime(driver)
         rt.begin(self, known[1])
         return rt, left
 
@@ -68,6 +75,8 @@ class DeviceProgram:
         """Release the memory of a run that has raised an exception."""
         runtime.forget_locals(error)
         rt.release()
+        if rt.driver.capture is not None:
+            rt.driver.capture.runtime = None
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -80,27 +89,29 @@ class DeviceProgram:
 
 
 def compile_program(module: Module, root: str, options: Options, instrumented: bool = False,
-                    deterministic: bool = False) -> DeviceProgram:
+                    deterministic: bool = False, library: Callable[[], str] = lambda: "") -> DeviceProgram:
     """Compile a module of the stage "optimized", made by the pipeline for GPUs; ``root`` is called from outside.
 
     ``instrumented``: kernels announce their accesses to memory (``image``).  ``deterministic``: no result depends on
-    the order in which threads run.
+    the order in which threads run.  ``library()``: the name of the driver's library for products, or "".
     """
     failures = Failures(module)
     loops = to_loops(module, LOCAL, device=True)
     host = partition.host_functions(loops, root)
     for name in host:
+        fuse_rows(loops.functions[name])
         partition.serial_loops(loops, loops.functions[name], host)
         partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()
     shared = Shared(loops, writer, options, instrumented, partition.recursive(loops))
-    launches = LaunchBuilder(shared, plan, deterministic)
+    launches = LaunchBuilder(shared, plan, deterministic, library)
     code = HostCode(launches, host, plan)
     for name in sorted(host):
         HostFunction(code, loops.functions[name], name == root).write()
     source = code.source()
     space = code.space
     exec(compile(source, f"<host program of {root}>", "exec"), space)
+    may_fail = define_failed(writer) if launches.kernels else False
     image = Image(writer.text(), tuple(launches.kernels))
     return DeviceProgram(image, source, tuple(loops.functions[root].param_types), space[code.name(root)], failures,
-                         writer.defines("gpu_fail"), plan.text())
+                         may_fail, plan.text())

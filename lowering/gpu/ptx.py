@@ -62,10 +62,14 @@ def llvm_text(image: Image) -> str:
 
 
 def _annotations(image: Image, text: str) -> str:
-    """Metadata that makes functions kernels."""
+    """Metadata that makes functions kernels.
+
+    One block on a multiprocessor is enough: with a bound on the threads alone, ptxas spills a few bytes to have room
+    for more of them (``kepler`` and ``black_scholes`` of ``bench/gpu``), which no loop gains from.
+    """
     first = 1 + max(map(int, _ANNOTATION.findall(text)), default=-1)
     nodes = [f'ptr @{k.name}, !"{key}", i32 {value}' for k in image.kernels
-             for key, value in (("kernel", 1), ("maxntidx", k.block))]
+             for key, value in (("kernel", 1), ("maxntidx", k.block), ("minctasm", 1))]
     names = [f"!{first + i}" for i in range(len(nodes))]
     return "\n".join([f"!nvvm.annotations = !{{{', '.join(names)}}}",
                       *(f"{name} = !{{{node}}}" for name, node in zip(names, nodes))]) + "\n"

@@ -346,10 +346,16 @@ class Device:
         self.pinned[ctypes.addressof(block)] = block
         return CUresult.CUDA_SUCCESS, ctypes.addressof(block)
 
+    def cuMemFreeHost(self, address: int) -> Answer:
+        del self.pinned[int(address)]
+        return OK
+
     def cuMemcpyHtoDAsync(self, target: Any, source: int, size: int, stream: Any) -> Answer:
-        """Copies at once what is not pinned, as drivers do, but not while it is recorded."""
+        """Copies at once what is not pinned, as drivers do."""
         pinned = any(start <= source < start + ctypes.sizeof(block) for start, block in self.pinned.items())
-        if not pinned and int(stream) not in self.recording:
+        if not pinned and int(stream) in self.recording:
+            raise Violation("memory that is not pinned is read by a graph")
+        if not pinned:
             staged = ctypes.string_at(source, size)
             return self._queue(stream, lambda: ctypes.memmove(self._bytes(int(target), size), staged, size) and None)
         return self._queue(stream, lambda: ctypes.memmove(self._bytes(int(target), size), source, size) and None)

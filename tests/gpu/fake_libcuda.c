@@ -53,6 +53,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) {
 }
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) { live--; free((void *)p); return 0; }
 CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) { *p = malloc(n); return 0; }
+CUresult cuMemFreeHost(void *p) { free(p); return 0; }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s) { memcpy((void *)to, from, n); return 0; }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s) { memcpy(to, (void *)from, n); return 0; }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {

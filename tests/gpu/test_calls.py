@@ -129,6 +129,34 @@ def test_a_training_step_with_its_loss_is_one_graph(number: int) -> None:
         assert losses[-1] < losses[0]
 
 
+def test_a_graph_holds_little_but_kernels() -> None:
+    """Programs that cannot fail share one status; each replay reads pinned copies of the host's arrays."""
+    with simulated_cuda.device() as driver:
+        f, given = jit(lambda x, y, n: (x + y, np.sum(x) * n), target="cuda"), [gpu.asarray(X, "cuda")]
+        held = X.copy()
+        graph = gpu.graph(lambda: [f(given[0], held, n) for n in range(5)])
+        held[:] = 0.0
+        fake = driver.cuda                           # type: ignore[attr-defined]
+        if not simulated_cuda.REAL:
+            before = len(fake.launched), fake.calls.count("cuMemsetD8Async")
+            again = gpu.graph(lambda: [f(given[0], given[0], n) for n in range(5)])
+            kernels, fills = len(fake.launched) - before[0], fake.calls.count("cuMemsetD8Async") - before[1]
+            assert kernels >= 20 and fills == 1
+            del again
+        given[0].assign(2 * X)
+        for n, (shifted, total) in enumerate(graph()):
+            np.testing.assert_allclose(shifted.numpy(), 3 * X)
+            assert np.isclose(float(total), 2 * X.sum() * n)
+        del shifted, total
+        given.clear()                                # the graph keeps it
+        gc.collect()
+        graph()
+        graph.check()
+        del graph
+        gc.collect()
+        assert simulated_cuda.REAL or len(fake.pinned) <= 1
+
+
 def test_a_result_of_a_graph_is_no_number_while_it_is_recorded() -> None:
     with simulated_cuda.device():
         total, d = jit(lambda x: np.sum(x), target="cuda"), gpu.asarray(X, "cuda")

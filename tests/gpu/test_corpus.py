@@ -26,16 +26,21 @@ from bench.programs import (
 )
 from examples import char_rnn, gmm, treelstm
 from jitad import DeviceError, value_and_grad
+from jitad.gpu.drivers import driver_of
 from jitad.gpu.simulated import SimulatedDriver
 from jitad.ir.types import Scalar
 from tests.gpu.programs import compare, compiled
+from tests.gpu.simulated_cuda import REAL
 from tests.gpu.small import PROGRAMS
 from tests.loop_level.test_programs import programs, smaller
 
 
 def on_device(fun: Any, *args: Any) -> None:
-    """Asserts that a function on the device gives what the interpreter gives, and that there is no race."""
-    compare(compiled(fun, *args), SimulatedDriver(checked=True), 1e-8)
+    """Asserts that a function on the device gives what the interpreter gives, and that there is no race.
+
+    The device is the simulator, or NVIDIA's where tests are for that one (``make test-gpu``).
+    """
+    compare(compiled(fun, *args), driver_of("cuda") if REAL else SimulatedDriver(checked=True), 1e-8)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -67,7 +72,7 @@ def test_bugs_planted_in_the_lowering_are_found(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(Emitter, method, wrong)
     fun, args = PROGRAMS[program]
     with pytest.raises(DeviceError, match=told) as error:
-        on_device(fun, *args)
+        compare(compiled(fun, *args), SimulatedDriver(checked=True), 1e-8)
     assert "small.py" in str(error.value)                # the user's line
 
 

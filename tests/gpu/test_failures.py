@@ -14,7 +14,7 @@ from jitad.gpu.cuda import CudaDriver
 from tests.gpu import simulated_cuda
 from tests.gpu.simulated_cuda import SimulatedCuda
 
-pytestmark = pytest.mark.skipif(simulated_cuda.REAL, reason="failures of a stand-in for a device")
+fails = pytest.mark.skipif(simulated_cuda.REAL, reason="failures of a stand-in for a device")
 X = np.linspace(-1.0, 2.0, 300)
 
 
@@ -23,6 +23,7 @@ def gathered(x: Any, i: Any) -> Any:
     return vmap(lambda k: y[k])(i)
 
 
+@fails
 def test_memory_that_is_exhausted_and_comes_back() -> None:
     """Arrays in reference cycles, and what is kept for later calls, give their memory back first."""
     with simulated_cuda.device(1 << 22) as driver:
@@ -43,6 +44,7 @@ def test_memory_that_is_exhausted_and_comes_back() -> None:
         assert isinstance(driver.cuda, SimulatedCuda) and not driver.cuda.live
 
 
+@fails
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_device_that_is_lost(debug: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """The first error tells what happened, with the line under JITAD_DEBUG; later ones repeat it; nothing is printed
@@ -73,6 +75,7 @@ def test_a_device_that_is_lost(debug: bool, capsys: pytest.CaptureFixture[str]) 
     assert jit(gathered)(X, np.array([0, 1]))[0] == -2.0     # the processor goes on
 
 
+@fails
 def test_an_error_found_by_a_later_launch_names_no_line_of_another_kernel() -> None:
     with simulated_cuda.device() as driver:
         assert isinstance(driver, CudaDriver) and isinstance(driver.cuda, SimulatedCuda)

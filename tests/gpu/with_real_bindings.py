@@ -38,6 +38,7 @@ def main() -> None:
     driver.waited_for_by(7)
     driver.keep_until_done(object())
     assert driver.ordinal_of(px) == 0
+    record(driver, lambda: driver.upload(px, np.array([0.0, 0, 2, 3])))      # from pinned memory, freed with the graph
     graph = record(driver, lambda: driver.launch(driver.load(AXPY), KERNEL, 1, [0, py, px, 1.0, 4]))
     graph()
     graph()

@@ -381,6 +381,7 @@ TABLE: dict[Any, Rule] = {
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in library.WRITTEN.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in library.NUMPY.items()},
-    marks.constant: _constant, marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
+    marks.constant: _constant, marks.on_device: lambda t: t.options.target != "cpu",
+    marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
     marks.axis_of: promotion.axis_arg, marks.positive_part: lambda t, x: t.apply_rule(ufuncs.relu, x),
 }

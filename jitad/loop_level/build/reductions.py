@@ -111,7 +111,7 @@ def _in_one_loop(fn: State, op: Op, n: Value, t: Scalar, element: Element) -> Va
             takes = w.do("or", [takes, w.do("and", [w.do("isnan", [x]).result, first]).result]).result
         return [w.do("select", [takes, new, old]).result for new, old in zip((x, i), carried)]
     start = identity(fn, op.name[3:], t), w.const(0, I64)
-    return w.loop(n, body, start)[1]
+    return w.loop(n, body, start, best=op.name[3:])[1]
 
 
 def _in_two_loops(fn: State, op: Op, n: Value, t: Scalar, element: Element) -> Value:

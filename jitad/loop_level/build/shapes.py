@@ -174,6 +174,6 @@ def nonzero(fn: State, op: Op) -> None:
         fn.store(i, room, carried)
         return [fn.add(carried[0], found(i))]
 
-    w.loop(n, keep, [fn.size(0)])
+    w.loop(n, keep, [fn.size(0)], compacts=True)
     fn.values[op.result] = w.do("view", [room, fn.size(0), count, fn.size(1)], contiguous=True).result
     fn.set_sizes(op.result, [count])

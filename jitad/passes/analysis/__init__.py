@@ -13,6 +13,7 @@ Files, in reading order::
     ranges            intervals of integers, proofs that an affine form is not negative
     sizes             which axes of arrays have the same size
     induction         facts about loop parameters, by induction
+    facts             what holds at each point, by branches, checks and counters; conditions decided by it
     float_signs       floats that cannot be negative
     cost              the cost model: of an element, an op, an iteration; the frequency of a block
     lanes             the number of lanes of a vectorised outer loop

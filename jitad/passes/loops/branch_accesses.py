@@ -14,7 +14,7 @@ longer than the branch.  The derivative has this form too: adjoints are loaded a
 It still computes the derivative of the side that was taken only, so infinities of the other do not get into it.
 
 A load moves if its index is in bounds whether the branch takes its side or not: control flow ahead of the branch,
-earlier checks and loop counters imply it (``check_elimination.Walk``).  ``branch_stores`` moves the updates.
+earlier checks and loop counters imply it (``facts.Walk``).  ``branch_stores`` moves the updates.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of
 from ..analysis.affine import Affine
 from ..analysis.branches import Arms, arms_of
+from ..analysis.facts import Walk
 from ..analysis.loops import loop_forest
 from ..analysis.sizes import Size, Solver
 from .branch_stores import sink_updates
-from .check_elimination import Walk
 
 MOST = 12
 """The most loads that move ahead of one branch."""

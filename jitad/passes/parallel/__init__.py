@@ -4,6 +4,7 @@ Imports ``ir`` and ``passes.analysis``.
 
 Files, in reading order::
 
-    independence  proof that iterations are independent; the role of each carried value
-    outline       such loops as functions that several threads call
+    privatisation  scratch arrays that each iteration overwrites, as arrays of the iteration
+    independence   proof that iterations are independent; the role of each carried value
+    outline        such loops as functions that several threads call
 """

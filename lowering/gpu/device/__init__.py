@@ -9,9 +9,12 @@ Files, in reading order::
     stacks           frames of the reverse sweep
     products         products of matrices within a thread
     function         functions: blocks, calls, failures
+    patterns         loops that carry something, and are for many threads
     reduce           reductions between threads
     rows             bodies that the lanes of a warp execute together
     kernels          kernels for loops, and for parts of a program in one thread
-    product_kernels  kernels for products of matrices, an element a thread
-    tiles            the same through shared memory
+    scans            kernels for running totals
+    turned           kernels that read arrays across their lines, such as transpositions
+    tiles            kernels for products of matrices
+    wide             kernels whose threads access 16 bytes at once
 """

@@ -72,14 +72,14 @@ class Emitter:
         self.code.do(text)
         return ""
 
-    def load(self, t: Scalar, ptr: str, space: int = 0) -> str:
-        x = self.access(f"load {types.memory(t)}, {_pointer(ptr, space)}, align {types.width(t)}", result=True)
+    def load(self, t: Scalar, ptr: str, space: int = 0, align: int = 0) -> str:
+        x = self.access(f"load {types.memory(t)}, {_pointer(ptr, space)}, align {align or types.width(t)}", result=True)
         return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
 
-    def store(self, t: Scalar, value: str, ptr: str, space: int = 0) -> None:
+    def store(self, t: Scalar, value: str, ptr: str, space: int = 0, align: int = 0) -> None:
         if t.is_bool:
             value = self.code.op(f"zext i1 {value} to i8", "byte")
-        self.access(f"store {types.memory(t)} {value}, {_pointer(ptr, space)}, align {types.width(t)}")
+        self.access(f"store {types.memory(t)} {value}, {_pointer(ptr, space)}, align {align or types.width(t)}")
 
     def load_word(self, type: str, ptr: str) -> str:
         """A part of a value, in memory of the thread's own."""
@@ -122,6 +122,14 @@ class Emitter:
         for n in reversed(b.sizes[1:]):
             out.insert(0, self.mul(n, out[0]))
         return out
+
+    def shared_array(self, name: str, t: Scalar, count: int) -> str:
+        """The name of an array in memory that a block shares."""
+        return self.writer.global_(name, f"internal addrspace(3) global [{count} x {types.memory(t)}] undef")
+
+    def shared_at(self, array: str, t: Scalar, index: str) -> str:
+        """The address of an element of such an array."""
+        return self.code.op(f"getelementptr inbounds {types.memory(t)}, ptr addrspace(3) {array}, i64 {index}")
 
     # --- integers -----------------------------------------------------------------------------------
 
@@ -198,6 +206,19 @@ class Emitter:
             return below
         above = code.op(f"icmp sgt i64 {i}, {end}", "c")
         return code.op(f"select i1 {code.op(f'icmp sgt i64 {step}, 0', 'c')}, i1 {below}, i1 {above}", "c")
+
+    def where(self, condition: str, t: Scalar, otherwise: str, value: Callable[[], str]) -> str:
+        """A value that is computed only where a condition holds."""
+        code = self.code
+        yes, after, before = code.label("inside"), code.label("known"), code.here
+        x = code.phi(types.register(t), after)
+        code.add_incoming(x, otherwise, before)
+        code.branch(condition, yes, after)
+        code.start(yes)
+        code.add_incoming(x, value())
+        code.jump(after)
+        code.start(after)
+        return x
 
     def if_(self, condition: str, then: Callable[[], None]) -> None:
         yes, after = self.code.label("then"), self.code.label("after")

@@ -4,9 +4,10 @@ Parameters of every kernel, in order: the status; if it needs them, the *arena*,
 bytes and the words that each of them has (``thread.py``), and the depth of recursion; what it is given.  A kernel does
 nothing if the status tells of a failure.
 
-``map_kernel`` runs the iterations ``k < count`` of a nest or of an outlined loop, thread t those with the numbers
-t, t + threads, ….  Results by role (``passes/parallel/independence.py``): ``each`` arrays are written in place;
-reductions are combined (``reduce``); of ``last`` the last iteration stores its value.  To arrays of the role ``add``
+``map_kernel`` runs the iterations ``k < count`` of a nest or of an outlined loop, thread t that of the same number, or
+those with the numbers t, t + threads, … if threads have results or memory of their own.  Results by role
+(``passes/parallel/independence.py``): ``each`` arrays are written in place; reductions are combined (``reduce``); of
+``last`` the last iteration stores its value.  To arrays of the role ``add``
 
 * all threads add by atomics (``ATOMIC``); or, to an array of few elements,
 * each thread adds in its local memory, a block combines these arrays, and adds the result by atomics (``LOCAL``); or
@@ -15,6 +16,7 @@ reductions are combined (``reduce``); of ``last`` the last iteration stores its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -79,15 +81,12 @@ class KernelWriter(Emitter):
     # --- the grid -----------------------------------------------------------------------------------
 
     def first(self) -> str:
-        """The number of this thread in the grid, which has fewer than 2³¹ threads."""
-        before = self.code.op(f"mul nuw nsw i32 {self.special('block')}, {self.block}")
-        return self._wide(self.code.op(f"add nuw nsw i32 {before}, {self.special('thread')}"))
+        """The number of this thread in the grid."""
+        before = self.code.op(f"mul nuw nsw i64 {self.number('block')}, {self.block}", "n")
+        return self.code.op(f"add nuw nsw i64 {before}, {self.number('thread')}", "n")
 
     def threads(self) -> str:
-        return self._wide(self.code.op(f"mul nuw nsw i32 {self.special('grid_size')}, {self.block}"))
-
-    def _wide(self, x: str) -> str:
-        return self.code.op(f"zext nneg i32 {x} to i64", "n")
+        return self.code.op(f"mul nuw nsw i64 {self.number('grid_size')}, {self.block}", "n")
 
     def bounds(self, known: Known) -> tuple[str, str, str]:
         """Parameters for the first index, the number of iterations and the step of a loop, or literals."""
@@ -103,8 +102,12 @@ class KernelWriter(Emitter):
 
     def unless_failed(self, count: str) -> str:
         """``count``, or 0 if some thread has failed: the same in all threads of a warp matters, of a block does not."""
-        x = self.code.op(f"load atomic i64, ptr {self.status} monotonic, align 8", "status")
-        return self.code.op(f"select i1 {self.code.op(f'icmp eq i64 {x}, 0', 'c')}, i64 {count}, i64 0", "count")
+        return self.code.op(f"select i1 {self.failed()}, i64 0, i64 {count}", "count")
+
+    def failed(self) -> str:
+        """True if some thread has failed."""
+        name = self.writer.declare("gpu_failed", "i1", "ptr")
+        return self.code.op(f"call i1 {name}(ptr {self.status})", "failed")
 
     def context(self, arena: tuple[str, str, str] | None, depth: str, first: str, threads: str) -> str:
         """The words of the thread; ``arena``: its address, the bytes and the words for each thread."""
@@ -147,7 +150,9 @@ class Needs:
 class MapKernel:
     """The kernels of one loop: ``finish`` combines the partial results of blocks, if there are any.
 
-    ``threads``: those that run an iteration together.
+    ``threads``: those that run an iteration together.  ``once``: a thread runs one iteration, so the grid must have
+    enough of them; other kernels may have fewer.  ``tiled``: a block runs a square of iterations of the last loop and
+    of another one, with sides of so many.
     """
 
     kernel: Kernel
@@ -155,6 +160,16 @@ class MapKernel:
     needs: Needs
     results: tuple[Result, ...]
     threads: int = 1
+    once: bool = False
+    tiled: tuple[int, int] | None = None
+
+    def blocks(self, counts: Sequence[int], most: int) -> int:
+        """The blocks for loops with so many iterations, ``most`` at most."""
+        if self.tiled is not None:
+            axis, side = self.tiled
+            parts = (-(-n // side) if k in (axis, len(counts) - 1) else n for k, n in enumerate(counts))
+            return min(math.prod(parts), most)
+        return max(1, min(-(-math.prod(counts) * self.threads // self.kernel.block), most))
 
 
 def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Sequence[Known], results: Sequence[Result],
@@ -180,9 +195,10 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
     captured = [w.given(t, "captured", k in resident[1]) for k, t in enumerate(
         body.param_types[(2 if outlined else len(loops)) + len(carried):])]
-    first, threads = w.first(), w.threads()
+    once = not (memory or reduced or any(r.adding in (LOCAL, APART) for r in results))
+    first, threads = w.first(), "0" if once else w.threads()
     if threads_each > 1:
-        first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") for x in (first, threads))
+        first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") if x != "0" else x for x in (first, threads))
     count = w.unless_failed(w.product([n for _, n, _ in bounds]))
     ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
     shared_arrays = {k: carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
@@ -192,7 +208,8 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
         carried[k] = _own(w, carried[k], first, size)
     suffix = ADDS if any(r.adding == ATOMIC for r in results) else ""
     kinds = [types.register(_scalar(results[k].type)) for k in reduced]
-    start = [reduce.neutral(results[k].role, _scalar(results[k].type)) for k in reduced]
+    groups = _groups(results, reduced)
+    start = [x for g in groups for x in reduce.neutrals(results[g[0]].role, [_scalar(results[k].type) for k in g])]
 
     def iteration(i: str, accumulated: list[str]) -> list[str]:
         given = list(carried)
@@ -209,16 +226,22 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
                     _store_slot(w, out, scalars.index(k), _scalar(results[k].type), str(values[k]))
             w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
         return [str(values[k]) for k in reduced]
+    if once:
+        def one() -> None:
+            iteration(first, [])
+        w.if_(w.code.op(f"icmp slt i64 {first}, {count}", "c"), one)
+        return MapKernel(w.write(), None, needs, tuple(results), threads_each, once)
     totals = w.loop(first, count, threads, iteration, list(zip(kinds, start)))
     for k, b in shared_arrays.items():
         _add_local(w, carried[k], b, f"{name}.sums{k}")
     if not reduced:
         return MapKernel(w.write(), None, needs, tuple(results), threads_each)
-    shown = [(scalars.index(k), results[k].role, _scalar(results[k].type), str(carried[k]), x)
-             for k, x in zip(reduced, totals)]
+    total = dict(zip(reduced, totals))
+    shown = [Reduced(tuple(scalars.index(k) for k in g), results[g[0]].role, tuple(_scalar(results[k].type) for k in g),
+                     tuple(str(carried[k]) for k in g), tuple(total[k] for k in g)) for g in groups]
     _reduce_block(w, out, partial, shown)
     kernel = w.write()
-    finish = _finish(shared, f"{name}_finish", loc, shown, block, [k in resident[0] for k in reduced])
+    finish = _finish(shared, f"{name}_finish", loc, shown, block, [[k in resident[0] for k in g] for g in groups])
     return MapKernel(kernel, finish, needs, tuple(results))
 
 
@@ -231,6 +254,12 @@ def indices(w: Emitter, i: str, bounds: Sequence[tuple[str, ...]]) -> list[str]:
         i = i if outermost else w.code.op(f"udiv i64 {i}, {count}", "k")
         out.insert(0, w.add(lower, w.mul(k, step)))
     return out
+
+
+def _groups(results: Sequence[Result], reduced: Sequence[int]) -> list[tuple[int, ...]]:
+    """The results that are combined together: an extreme element and its index, others alone."""
+    rest = iter(reduced)
+    return [(k, next(rest)) if results[k].role in reduce.ARGS else (k,) for k in rest]
 
 
 def _scalar(t: object) -> Scalar:
@@ -262,7 +291,7 @@ def _add_local(w: KernelWriter, own: Part, whole: Part, name: str) -> None:
     t, of = own.dtype, types.memory(own.dtype)
 
     def element(k: str, _: list[str]) -> list[str]:
-        total = reduce.in_block(w, "add", t, w.load(t, w.offset(own.ptr, k, of)), w.block, name)
+        total, = reduce.in_block(w, "add", [t], [w.load(t, w.offset(own.ptr, k, of))], w.block, name)
         w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"),
               lambda: w.atomic_add(t, total, w.offset(whole.ptr, k, of)))
         w.barrier()
@@ -274,22 +303,36 @@ def _store_slot(w: Emitter, slots: str, k: int, t: Scalar, x: str) -> None:
     w.store(t, x, w.offset(slots, str(8 * k)))
 
 
-Reduced = tuple[int, str, Scalar, str, str]
-"""A result: the number of its slot, its role and type, its value before the loop, the value of this thread."""
+@dataclass(frozen=True)
+class Reduced:
+    """Results that are combined together: slots, role, types, the values before the loop and those of this thread."""
+
+    slots: tuple[int, ...]
+    role: str
+    types: tuple[Scalar, ...]
+    before: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def store(self, w: Emitter, slots: str, before: Sequence[str], xs: Sequence[str]) -> None:
+        """Store the results."""
+        for k, t, x in zip(self.slots, self.types, reduce.merge(w, self.role, self.types, before, xs)):
+            _store_slot(w, slots, k, t, x)
 
 
 def _reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Reduced]) -> None:
     """Combine the values of a block: into the slots if it is the only one, otherwise into its partial results."""
-    totals = [reduce.in_block(w, role, t, x, w.block, f"{w.name}.shared{k}") for k, role, t, _, x in reduced]
+    totals = [reduce.in_block(w, r.role, r.types, r.values, w.block, f"{w.name}.shared{r.slots[0]}") for r in reduced]
+    size = sum(len(r.types) for r in reduced)
 
     def finish() -> None:
         def alone() -> None:
-            for (k, role, t, start, _), x in zip(reduced, totals):
-                _store_slot(w, out, k, t, reduce.combine(w, role, t, start, x))
+            for r, xs in zip(reduced, totals):
+                r.store(w, out, r.before, xs)
 
         def several() -> None:
-            row = w.mul(w.number("block"), str(8 * len(reduced)))
-            for place, ((_, _, t, _, _), x) in enumerate(zip(reduced, totals)):
+            row = w.mul(w.number("block"), str(8 * size))
+            parts = [(t, x) for r, xs in zip(reduced, totals) for t, x in zip(r.types, xs)]
+            for place, (t, x) in enumerate(parts):
                 w.store(t, x, w.offset(w.offset(partial, row), str(8 * place)))
         yes, no, done = (w.code.label(h) for h in ("alone", "several", "stored"))
         w.code.branch(w.code.op(f"icmp eq i64 {w.number('grid_size')}, 1", "c"), yes, no)
@@ -301,29 +344,34 @@ def _reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Red
     w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), finish)
 
 
-def _finish(shared: Shared, name: str, loc: Loc, reduced: Sequence[Reduced], block: int, resident: Sequence[bool]
-            ) -> Kernel:
+def _finish(shared: Shared, name: str, loc: Loc, reduced: Sequence[Reduced], block: int,
+            resident: Sequence[Sequence[bool]]) -> Kernel:
     """Of one block: combines the partial results of all blocks with the values before the loop.
 
     Parameters: status, slots, partial, the number of blocks, the values before the loop.
     """
     w = KernelWriter(shared, name, loc, block)
     out, partial, blocks = w.param("ptr", "slots"), w.param("ptr", "partial"), w.param("i64", "blocks")
-    starts = [str(w.given(t, "start", there)) for (_, _, t, _, _), there in zip(reduced, resident)]
-    kinds = [types.register(t) for _, _, t, _, _ in reduced]
+    starts = [[str(w.given(t, "start", there)) for t, there in zip(r.types, known)] for r, known in zip(
+        reduced, resident)]
+    kinds = [types.register(t) for r in reduced for t in r.types]
 
     def row(i: str, sums: list[str]) -> list[str]:
-        at = w.offset(partial, w.mul(i, str(8 * len(reduced))))
-        return [reduce.combine(w, role, t, x, w.load(t, w.offset(at, str(8 * place))))
-                for place, ((_, role, t, _, _), x) in enumerate(zip(reduced, sums))]
-    neutral = [reduce.neutral(role, t) for _, role, t, _, _ in reduced]
-    sums = w.loop(w.number("thread"), blocks, str(block), row, list(zip(kinds, neutral)))
-    totals = [reduce.in_block(w, role, t, x, block, f"{name}.shared{k}")
-              for (k, role, t, _, _), x in zip(reduced, sums)]
+        at, place, found = w.offset(partial, w.mul(i, str(8 * len(kinds)))), 0, list[str]()
+        for r in reduced:
+            end = place + len(r.types)
+            part = [w.load(t, w.offset(at, str(8 * k))) for k, t in enumerate(r.types, place)]
+            found += reduce.merge(w, r.role, r.types, sums[place:end], part)
+            place = end
+        return found
+    neutral = [x for r in reduced for x in reduce.neutrals(r.role, r.types)]
+    sums = iter(w.loop(w.number("thread"), blocks, str(block), row, list(zip(kinds, neutral))))
+    totals = [reduce.in_block(w, r.role, r.types, [next(sums) for _ in r.types], block, f"{name}.shared{r.slots[0]}")
+              for r in reduced]
 
     def store() -> None:
-        for (k, role, t, _, _), start, x in zip(reduced, starts, totals):
-            _store_slot(w, out, k, t, reduce.combine(w, role, t, start, x))
+        for r, before, xs in zip(reduced, starts, totals):
+            r.store(w, out, before, xs)
     w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), store)
     return w.write()
 

@@ -7,7 +7,7 @@ of a loop, iteration by iteration, then access whole lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
@@ -192,7 +192,7 @@ def additions(func: Function, params: frozenset[int]) -> Additions:
         for v in _names(func, params, uses):
             for op in uses.get(v, ()):
                 if op.name == "store" and op.operands[1] is v:
-                    load, total, term, negative = _addition(op, uses)
+                    load, total, term, negative = addition(op, uses)
                     added[op] = term, negative
                     skipped |= {load, total}
                 elif op.name not in ("dim", "return", "jump", "branch", "load") and not OPS[op.name].view:
@@ -204,11 +204,15 @@ def additions(func: Function, params: frozenset[int]) -> Additions:
 
 
 def _uses(func: Function) -> dict[Value, list[Op]]:
+    return uses_in(op for block in func.blocks for op in block.nested_ops())
+
+
+def uses_in(ops: Iterable[Op]) -> dict[Value, list[Op]]:
+    """The ops that use each value."""
     found: dict[Value, list[Op]] = {}
-    for block in func.blocks:
-        for op in block.nested_ops():
-            for v in op.used():
-                found.setdefault(v, []).append(op)
+    for op in ops:
+        for v in op.used():
+            found.setdefault(v, []).append(op)
     return found
 
 
@@ -226,7 +230,7 @@ def _names(func: Function, params: frozenset[int], uses: dict[Value, list[Op]]) 
     return list(found)
 
 
-def _addition(store: Op, uses: dict[Value, list[Op]]) -> tuple[Op, Op, Value, bool]:
+def addition(store: Op, uses: dict[Value, list[Op]]) -> tuple[Op, Op, Value, bool]:
     """Of ``b[i] = b[i] ± x``: the load, the sum, the term, and True for −."""
     v, b, *at = store.operands
     total = v.op

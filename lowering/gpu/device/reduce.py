@@ -17,7 +17,10 @@ from ..image import WARP
 from .emitter import Emitter
 
 BEST = ("lt", "le", "gt", "ge")
-ROLES = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or"}
+ARGS = ARGMAX, ARGMIN = "argmax", "argmin"
+"""The roles of two results: an extreme element, and its index."""
+ROLES = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or",
+         **{role: role for role in ARGS}}
 """The roles of results of outlined loops that are the reductions of a ``for``."""
 _SUFFIX = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
 
@@ -50,51 +53,88 @@ def shuffle(e: Emitter, kind: str, t: Scalar, x: str, lanes: str) -> str:
     return e.code.op(f"call {of} {name}({of} {x}, i32 {lanes})")
 
 
-def in_warp(e: Emitter, role: str, t: Scalar, x: str) -> str:
+Kinds = Sequence[Scalar]
+"""The types of values that are combined together: one, or an element and its index."""
+
+
+def neutrals(role: str, ts: Kinds) -> list[str]:
+    """The values that change nothing; a search has index 0 before it finds anything."""
+    return [neutral("maximum" if role == ARGMAX else "minimum", ts[0]), "0"] if role in ARGS else [neutral(role, ts[0])]
+
+
+def merge(e: Emitter, role: str, ts: Kinds, xs: Sequence[str], ys: Sequence[str]) -> list[str]:
+    """Values combined; of two equal elements, or NaNs, the one with the lesser index."""
+    t = ts[0]
+    if role not in ARGS:
+        return [combine(e, role, t, xs[0], ys[0])]
+
+    def both(name: str, x: str, y: str) -> str:
+        return e.code.op(f"{name} i1 {x}, {y}", "c")
+    takes = ops.apply(e, "gt" if role == ARGMAX else "lt", t, [ys[0], xs[0]], {}, t)
+    same = ops.apply(e, "eq", t, [ys[0], xs[0]], {}, t)
+    if t.is_float:
+        nan_x, nan_y = (ops.apply(e, "isnan", t, [v], {}, t) for v in (xs[0], ys[0]))
+        takes = both("or", takes, both("and", nan_y, both("xor", nan_x, "true")))
+        same = both("or", same, both("and", nan_x, nan_y))
+    earlier = e.code.op(f"icmp slt i64 {ys[1]}, {xs[1]}", "c")
+    takes = both("or", takes, both("and", same, earlier))
+    return [ops.select(e, kind, takes, y, x) for kind, x, y in zip(ts, xs, ys)]
+
+
+def in_warp(e: Emitter, role: str, ts: Kinds, xs: Sequence[str]) -> list[str]:
     """The values of a warp combined; lane 0 has the result."""
-    lanes = WARP // 2
-    while lanes:
-        x = combine(e, role, t, x, shuffle(e, "down", t, x, str(lanes)))
-        lanes //= 2
-    return x
+    return _halved(e, "down", role, ts, xs)
 
 
-def all_lanes(e: Emitter, role: str, t: Scalar, x: str) -> str:
+def all_lanes(e: Emitter, role: str, ts: Kinds, xs: Sequence[str]) -> list[str]:
     """The values of a warp combined; every lane has the result, of the same order of operations."""
-    lanes = WARP // 2
+    return _halved(e, "xor", role, ts, xs)
+
+
+def _halved(e: Emitter, kind: str, role: str, ts: Kinds, xs: Sequence[str]) -> list[str]:
+    lanes, found = WARP // 2, list(xs)
     while lanes:
-        x = combine(e, role, t, x, shuffle(e, "xor", t, x, str(lanes)))
+        found = merge(e, role, ts, found, [shuffle(e, kind, t, x, str(lanes)) for t, x in zip(ts, found)])
         lanes //= 2
-    return x
+    return found
 
 
-def in_block(e: Emitter, role: str, t: Scalar, x: str, block: int, name: str) -> str:
+def scan_of_warp(e: Emitter, role: str, t: Scalar, x: str, lane: str) -> tuple[str, str]:
+    """The values of the lanes before this one combined, and those of all lanes."""
+    before, total, lanes = neutral(role, t), x, 1
+    while lanes < WARP:
+        other = shuffle(e, "xor", t, total, str(lanes))
+        later = e.code.op(f"icmp ne i64 {e.code.op(f'and i64 {lane}, {lanes}')}, 0", "c")
+        before = ops.select(e, t, later, combine(e, role, t, other, before), before)
+        first, second = (ops.select(e, t, later, a, b) for a, b in ((other, total), (total, other)))
+        total = combine(e, role, t, first, second)
+        lanes *= 2
+    return before, total
+
+
+def in_block(e: Emitter, role: str, ts: Kinds, xs: Sequence[str], block: int, name: str) -> list[str]:
     """The values of a block combined; thread 0 has the result.  ``name``: of the shared memory, used once."""
-    x = in_warp(e, role, t, x)
+    xs = in_warp(e, role, ts, xs)
     warps = block // WARP
     if warps == 1:
-        return x
-    shared = e.writer.global_(name, f"internal addrspace(3) global [{warps} x {types.memory(t)}] undef")
+        return list(xs)
     code, thread = e.code, e.number("thread")
     lane, warp = code.op(f"and i64 {thread}, {WARP - 1}"), code.op(f"lshr i64 {thread}, 5")
+    shared = [e.shared_array(f"{name}{f'.{k}' if k else ''}", t, warps) for k, t in enumerate(ts)]
 
-    def at(k: str) -> str:
-        return code.op(f"getelementptr inbounds {types.memory(t)}, ptr addrspace(3) {shared}, i64 {k}")
-    e.if_(code.op(f"icmp eq i64 {lane}, 0", "c"), lambda: e.store(t, x, at(warp), 3))
+    def store() -> None:
+        for t, x, array in zip(ts, xs, shared):
+            e.store(t, x, e.shared_at(array, t, warp), 3)
+    e.if_(code.op(f"icmp eq i64 {lane}, 0", "c"), store)
     e.barrier()
     yes, after = code.label("first"), code.label("others")
-    before, part = code.here, code.phi(types.register(t), after)
-    code.add_incoming(part, neutral(role, t), before)
+    before, parts = code.here, [code.phi(types.register(t), after) for t in ts]
+    for part, x in zip(parts, neutrals(role, ts)):
+        code.add_incoming(part, x, before)
     code.branch(code.op(f"icmp ult i64 {thread}, {warps}", "c"), yes, after)
     code.start(yes)
-    code.add_incoming(part, e.load(t, at(thread), 3))
+    for part, t, array in zip(parts, ts, shared):
+        code.add_incoming(part, e.load(t, e.shared_at(array, t, thread), 3))
     code.jump(after)
     code.start(after)
-    return in_warp(e, role, t, part)
-
-
-def slots(scalars: Sequence[Scalar]) -> int:
-    """Bytes for results, eight for each."""
-    return 8 * len(scalars)
-
-
+    return in_warp(e, role, ts, parts)

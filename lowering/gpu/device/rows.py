@@ -12,6 +12,8 @@ outside of the loops; lane 0 stores it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....ir.graph import Function, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.types import buffer_type
@@ -20,29 +22,61 @@ from ..image import WARP
 from . import reduce
 from .emitter import Shared
 from .function import DeviceFunction
+from .patterns import Scan, scan_of
 
 _PLAIN = frozenset(("load", "store", "dim", "view", "reshape", "retype"))
 
 
-def is_row(body: Function, indices: int) -> bool:
-    """True if a body has independent loops that read along rows, and nothing reads, or stores again, what it stores."""
-    ops = body.entry.ops
+def is_row(ops: Sequence[Op], indices: Sequence[Value]) -> bool:
+    """True if the loops of a body read along rows, each lane its own elements of what is stored."""
     loops = [op for op in ops if op.name == "for"]
-    every = list(body.entry.nested_ops())
-    if not loops or not all(op.attrs.get("independent") for op in loops) or not any(map(_is_long, loops)):
+    every = [*ops, *(op for loop in loops for op in loop.regions[0].nested_ops())]
+    if not loops or not all(map(_is_shared, loops)) or not any(map(_is_long, loops)):
         return False
     if not all(op.name in _PLAIN or op.name in ("for", "yield", "return") or _is_arithmetic(op) for op in every):
         return False
-    if not all(isinstance(v.type, Scalar) for op in loops for v in op.results):
+    if not all(isinstance(v.type, Scalar) for op in loops for v in op.results) or not _keep_apart(ops):
         return False
-    stores = [buffer_type(op.operands[1]).alias for op in every if op.name == "store"]
-    stored = set(stores)
-    read = {buffer_type(op.operands[0]).alias for op in every if op.name == "load"}
-    if None in stored or stored & read or len(stores) > len(stored):
-        return False
-    outside = set(body.params[:indices])
+    outside = set(indices)
     return any(_along(op, loop.regions[0].params[0]) for loop in loops for op in loop.regions[0].ops) and not any(
         op.name == "load" and op.operands[-1] in outside for loop in loops for op in loop.regions[0].ops)
+
+
+def _is_shared(loop: Op) -> bool:
+    """True if the lanes of a warp can share the iterations of a loop."""
+    return bool(loop.attrs.get("independent")) or "best" in loop.attrs or (
+        loop.operands[0].const == 0 and loop.operands[2].const == 1 and scan_of(loop) is not None)
+
+
+def _keep_apart(ops: Sequence[Op]) -> bool:
+    """True if no lane accesses an element that another one stores.
+
+    What is stored outside of the loops is not read, and stored once.  What is stored in them is accessed at one place
+    only, the index of the loop, of loops that all give the same iterations to a lane.
+    """
+    stored = [buffer_type(op.operands[1]).alias for op in ops if op.name == "store"]
+    inside = [(op, loop) for loop in ops if loop.name == "for" for op in loop.regions[0].nested_ops()]
+    written = {buffer_type(op.operands[1]).alias for op, _ in inside if op.name == "store"}
+    read = {buffer_type(op.operands[0]).alias for op in ops if op.name == "load"}
+    read_inside = {buffer_type(op.operands[0]).alias for op, _ in inside if op.name == "load"}
+    if len(set(stored)) < len(stored) or None in stored or None in written or set(stored) & (
+            read | read_inside | written) or written & read:
+        return False
+    places: dict[int, list[object]] = {}
+    for op, loop in inside:
+        if op.name not in ("load", "store"):
+            continue
+        place: list[object] = list(op.operands[op.name == "store":])
+        alias = buffer_type(op.operands[op.name == "store"]).alias
+        if alias is None or alias not in written:
+            continue
+        iv = loop.regions[0].params[0]
+        if place.count(iv) != 1 or any(v.op in loop.regions[0].ops for v in op.operands[1:] if v is not iv and v.op):
+            return False
+        lanes = place[place.index(iv)] = loop.operands[0].const, loop.operands[2].const
+        if None in lanes or places.setdefault(alias, place) != place:
+            return False
+    return True
 
 
 def _is_arithmetic(op: Op) -> bool:
@@ -83,13 +117,26 @@ class RowFunction(DeviceFunction):
         if self._inside:
             super().for_(op)
             return
+        found = None if op.attrs.get("independent") or "best" in op.attrs else scan_of(op)
+        self._inside = True
+        if found is None:
+            totals = self._reduced(op)
+        else:
+            totals = [self._scanned(op, found)]
+        self._inside = False
+        self.define(op.results, totals)
+
+    def _reduced(self, op: Op) -> list[str]:
+        """The values that a loop carries, combined by reductions."""
         body = op.regions[0]
         term = body.term
         assert term is not None
         lower, upper, step = (self.scalar(v) for v in op.operands[:3])
-        kinds = [reduce.ROLES[k] for k in op.attrs.get("reductions", ())]
-        scalars = [v.type for v in op.operands[3:]]
-        start = [(types.register(t), reduce.neutral(k, t)) for k, t in zip(kinds, scalars) if isinstance(t, Scalar)]
+        scalars = [t for v in op.operands[3:] if isinstance(t := v.type, Scalar)]
+        kinds = [(reduce.ROLES[k], [t]) for k, t in zip(op.attrs.get("reductions", ()), scalars)]
+        if "best" in op.attrs:
+            kinds = [(f"arg{op.attrs['best']}", scalars)]
+        start = [x for role, ts in kinds for x in reduce.neutrals(role, ts)]
         known = op.operands[2].const
 
         def run(i: str, carried: list[str]) -> list[str]:
@@ -98,16 +145,41 @@ class RowFunction(DeviceFunction):
             for inner in body.ops:
                 self.op(inner)
             return [self.scalar(v) for v in term.operands]
-        self._inside = True
         first = self.add(lower, self.mul(self.lane(), step))
-        parts = self.loop(first, upper, self.mul(step, str(WARP)), run, start,
-                          downwards=known is not None and known < 0, either=known is None)
-        self._inside = False
-        totals = []
-        for k, t, x, v in zip(kinds, scalars, parts, op.operands[3:]):
-            assert isinstance(t, Scalar)
-            totals.append(reduce.combine(self, k, t, self.scalar(v), reduce.all_lanes(self, k, t, x)))
-        self.define(op.results, totals)
+        parts = iter(self.loop(first, upper, self.mul(step, str(WARP)), run,
+                               list(zip(map(types.register, scalars), start)),
+                               downwards=known is not None and known < 0, either=known is None))
+        before, totals = iter(map(self.scalar, op.operands[3:])), list[str]()
+        for role, ts in kinds:
+            combined = reduce.all_lanes(self, role, ts, [next(parts) for _ in ts])
+            totals += reduce.merge(self, role, ts, [next(before) for _ in ts], combined)
+        return totals
+
+    def _scanned(self, op: Op, found: Scan) -> str:
+        """The total of a scan, 32 iterations at a time: the lanes have what comes before each."""
+        body, t = op.regions[0], found.total.result.type
+        iv, carried = body.params
+        assert isinstance(t, Scalar)
+        upper, lane = self.scalar(op.operands[1]), self.lane()
+
+        def run(ops: Sequence[Op]) -> None:
+            for inner in ops:
+                self.op(inner)
+
+        def term() -> str:
+            run(found.ops)
+            return self.scalar(found.term)
+
+        def rows(base: str, before: list[str]) -> list[str]:
+            i = self.values[iv] = self.add(base, lane)
+            inside = self.code.op(f"icmp slt i64 {i}, {upper}", "c")
+            x = self.where(inside, t, reduce.neutral(found.role, t), term)
+            earlier, total = reduce.scan_of_warp(self, found.role, t, x, lane)
+            self.values[carried] = reduce.combine(self, found.role, t, before[0], earlier)
+            self.values[found.total.result] = reduce.combine(self, found.role, t, self.scalar(carried), x)
+            self.if_(inside, lambda: run([o for o in body.ops if o is not found.total]))
+            return [reduce.combine(self, found.role, t, before[0], total)]
+        return self.loop("0", upper, str(WARP), rows, [(types.register(t), self.scalar(op.operands[3]))])[0]
 
     def store_op(self, op: Op) -> None:
         if self._inside:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ....ir.graph import Op
 from ...llvm import context
+from ...llvm.emit import Writer
 from ..image import STATUS_WORDS
 from .emitter import Emitter
 
@@ -50,6 +51,22 @@ done:
 }
 """
 assert MESSAGE < STATUS_WORDS
+
+_FAILED = """define internal i1 @gpu_failed(ptr %status) alwaysinline nounwind {
+entry:
+"""
+_LOOKS = """  %x = load atomic i64, ptr %status monotonic, align 8
+  %failed = icmp ne i64 %x, 0
+  ret i1 %failed
+}
+"""
+
+
+def define_failed(writer: Writer) -> bool:
+    """Define what kernels ask first; true if some function may fail, without which they need not look."""
+    fails = writer.defines("gpu_fail")
+    writer.function("gpu_failed", _FAILED + (_LOOKS if fails else "  ret i1 false\n}\n"))
+    return fails
 
 
 class Thread:

@@ -1,6 +1,7 @@
-"""Products of large matrices: each block computes a tile of 64 × 64 elements, through shared memory.
+"""Kernels for products of matrices.
 
-For every 16 elements of the axis that is summed over, the 256 threads of the block load a part of 64 × 16 of ``a`` and
+Of small ones a thread computes an element.  Of large ones a block computes a tile of 64 × 64, through shared memory:
+for every 16 elements of the axis that is summed over, the 256 threads of the block load a part of 64 × 16 of ``a`` and
 one of 16 × 64 of ``b``, zeros beyond the edges.  Each thread then adds the products for 4 × 4 elements in registers;
 elements of one thread lie 16 apart, so that a warp reads shared memory without conflicts, and stores whole lines.
 """
@@ -8,6 +9,7 @@ elements of one thread lie 16 apart, so that a warp reads shared memory without 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ....ir.graph import Op
 from ....ir.types import Scalar
@@ -16,13 +18,45 @@ from ...llvm import types
 from ...math import ops
 from ..image import Kernel
 from .emitter import Shared
-from .kernels import BLOCK, KernelWriter
+from .kernels import BLOCK, KernelWriter, indices
 from .values import Memory
 
 TILE, DEPTH, EACH = 64, 16, 4
 STEP = TILE // EACH
 PADDED = TILE + 1
 """Elements between rows of a tile in shared memory: an odd number, against conflicts of banks."""
+
+
+def product_kernel(shared: Shared, name: str, op: Op) -> Kernel:
+    """``out = a @ b``, or ``out += a @ b`` under ``add``: a thread for each element of ``out``."""
+    w = KernelWriter(shared, name, op.loc, BLOCK)
+    found = [w.given(buffer_type(v), h) for v, h in zip(op.operands, ("out", "a", "b"))]
+    out, a, b = (x for x in found if isinstance(x, Memory))
+    t, batch = out.dtype, 1 if a.type.rank == 3 else 0
+    rows, cols = a.type.rank > 1, b.type.rank > 1
+    ta, tb = bool(op.attrs.get("ta") and rows), bool(op.attrs.get("tb") and cols)
+    length = a.sizes[a.type.rank - 1 - (1 if ta else 0)]
+
+    def element(number: str, _: list[str]) -> list[str]:
+        place = indices(w, number, [("0", n, "1") for n in out.sizes])
+        group, rest = place[:batch], place[batch:]
+        i, j = rest[:1] if rows else [], rest[-1:] if cols else []
+
+        def step(k: str, total: list[str]) -> list[str]:
+            x = w.load(t, w.address(a, [*group, *([k, *i] if ta else [*i, k])]))
+            y = w.load(t, w.address(b, [*group, *([*j, k] if tb else [k, *j])]))
+            return [_combined(w, op, "add", total[0], _combined(w, op, "mul", x, y))]
+        total = w.loop("0", length, "1", step, [(types.register(t), types.literal(0, t))])[0]
+        at = w.address(out, place)
+        w.store(t, _combined(w, op, "add", w.load(t, at), total) if op.attrs.get("add") else total, at)
+        return []
+    w.loop(w.first(), w.unless_failed(w.product(out.sizes)), w.threads(), element)
+    return w.write()
+
+
+def _combined(w: KernelWriter, op: Op, name: str, x: str, y: str) -> str:
+    t = buffer_type(op.operands[0]).dtype
+    return ops.apply(w, name, t, [x, y], {"acc": True}, t)
 
 
 def tile_kernel(shared: Shared, name: str, op: Op) -> Kernel:
@@ -102,20 +136,12 @@ class _Tiles(KernelWriter):
             inside = [self.code.op(f"icmp slt i64 {x}, {n}", "c") for x, n in ((at, edge), (along, self.k))]
             row, col = (at, along) if which == 0 else (along, at)
             index = self.add(self.mul(group, batch), self.add(self.mul(row, down), self.mul(col, right)))
-            x = self._load_if(self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c"), source, index)
+            both = self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c")
+            x = self.where(both, self.t, types.literal(0, self.t), partial(self._element, source, index))
             self.store(self.t, x, self._shared(which, deep, place), 3)
 
-    def _load_if(self, inside: str, source: Memory, index: str) -> str:
-        code = self.code
-        yes, after, before = code.label("inside"), code.label("loaded"), code.here
-        x = code.phi(self.of, after)
-        code.add_incoming(x, types.literal(0, self.t), before)
-        code.branch(inside, yes, after)
-        code.start(yes)
-        code.add_incoming(x, self.load(self.t, self.offset(source.ptr, index, self.of)))
-        code.jump(after)
-        code.start(after)
-        return x
+    def _element(self, source: Memory, index: str) -> str:
+        return self.load(self.t, self.offset(source.ptr, index, self.of))
 
     def _shared(self, which: int, deep: str, place: str) -> str:
         index = self.add(self.mul(deep, str(PADDED)), place)

@@ -17,6 +17,7 @@ from ....ir.ops import OPS as IR_OPS
 from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
+from ..device.patterns import Scan, scan_of
 from . import runtime
 from .launch_builder import LaunchBuilder, among
 from .nests import fill, loops_of, read
@@ -297,10 +298,20 @@ class HostFunction:
             self.code.plan.host(op.loc, "fills an array")
             self.line(f"rt.fill({self.use(filled[0])}, {filled[1]})")
             return
+        found = None if op.attrs.get("independent") or "best" in op.attrs else scan_of(op)
+        if found is not None:
+            self._scan(op, found)
+            return
         launch, nest = self.code.launches.nest(op, self.func, self.resident)
         bounds = ", ".join(self.use(v) for loop in nest.loops for v in loop.operands[:3])
         self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self._given(nest.carried)}], "
                                   f"[{self._given(nest.captured)}])")
+
+    def _scan(self, op: Op, found: Scan) -> None:
+        """A loop that carries a running total."""
+        launch, captured = self.code.launches.scan(op, found, self.func, self.resident)
+        self.assign(op.results, f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.given(op.operands[3])}, "
+                                f"[{self._given(captured)}])")
 
     def _op_serial(self, op: Op) -> None:
         self.assign(op.attrs.get("results", op.results), self._serial(op.attrs["callee"], op))

@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import count
 from typing import Any
 
 from ....errors import Loc
 from ....ir.graph import Function, Module, Op, Value
+from ....ir.types import F32, F64, Scalar
 from ....loop_level.types import Buffer, buffer_type
 from ....loop_level.verify import origins_of
-from ..device import kernels, memory, product_kernels
+from ..device import kernels, memory
 from ..device.emitter import Shared
 from ..device.function import write_function
 from ..device.kernels import Needs, Result
+from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
-from ..device.tiles import tile_kernel
+from ..device.scans import TILE, scan_kernels
+from ..device.tiles import product_kernel, tile_kernel
+from ..device.turned import TILE as SIDE
+from ..device.turned import Turned, turned, turned_kernel
+from ..device.wide import Wide, wide, wide_kernel
 from ..image import WARP, Kernel
-from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch, is_reduced
-from .nests import Nest, nest
+from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
+from .nests import Nest, across, additions, elementwise, loops_of, nest, scan
 from .partition import callees, reached
 from .plan import Plan
+from .product_launch import ProductLaunch
+from .scan_launch import ScanLaunch
+from .wide_launch import WideLaunch
 
 FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
-LEAST_ATOMIC = 32
-"""Bits of the numbers that can be added atomically."""
 
 
 class LaunchBuilder:
-    """``launches`` of the host program, by number; ``kernels`` of the image."""
+    """``launches`` of the host program, by number; ``kernels`` of the image.
 
-    def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False) -> None:
-        self.shared, self.plan, self.deterministic = shared, plan, deterministic
+    ``library()``: the name of the library that the driver has for products of matrices, or "".
+    """
+
+    def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False,
+                 library: Callable[[], str] = lambda: "") -> None:
+        self.shared, self.plan, self.deterministic, self.library = shared, plan, deterministic, library
         self.launches: list[Launch] = []
         self.kernels: list[Kernel] = []
         self._written: set[tuple[str, frozenset[int]]] = set()
@@ -56,7 +67,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, f"{name}_finish", f"{name}_tiles"}
+        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide"))}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -72,9 +83,16 @@ class LaunchBuilder:
     # --- loops --------------------------------------------------------------------------------------
 
     def nest(self, op: Op, func: Function, resident: Container[Value] = ()) -> tuple[int, Nest]:
-        """The launch of an independent nest of loops; kernels take the addresses of ``resident`` scalars."""
+        """The launch of an independent nest of loops, of a search, or of additions to an array.
+
+        Kernels take the addresses of ``resident`` scalars.
+        """
+        if not op.attrs.get("independent") and (b := added_by(op)) is not None:
+            return self._additions(additions(self.module, in_order(op), b, func), resident)
+        if (loads := turned(loops_of(op))) is not None:
+            return self._across(loops_of(op), loads, func, resident)
         found = nest(self.module, op, func)
-        rows = not found.kinds and is_row(found.body, len(found.loops))
+        rows = not found.kinds and is_row(found.body.entry.ops, found.body.params[:len(found.loops)])
         if rows:
             RowFunction(self.shared, found.body).write()
         else:
@@ -87,7 +105,73 @@ class LaunchBuilder:
                                   resident=(among(found.carried, resident), among(found.captured, resident)))
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
-        return self._add(MapLaunch(made, tuple(known), {}), made.kernel, made.finish), found
+        launch = MapLaunch(made, tuple(known), {})
+        at_once = None if rows else wide(found.loops)
+        if at_once is not None:
+            return self._wide(found, at_once, launch, func, among(found.captured, resident)), found
+        return self._add(launch, made.kernel, made.finish), found
+
+    def _wide(self, found: Nest, at_once: Wide, narrow: MapLaunch, func: Function, resident: tuple[int, ...]) -> int:
+        """The launch of a nest whose threads can access 16 bytes at once."""
+        element = elementwise(self.module, found.loops, at_once, found.captured, func)
+        self._write(element.name)
+        kernel = wide_kernel(self.shared, f"{narrow.kernel.name}_wide", found.body.loc, element, at_once,
+                             found.captured, resident)
+        self.plan.kernel(kernel, f"{at_once.count} iterations a thread",
+                         "the same, 16 bytes at once, if the arrays begin at multiples of them")
+        arrays = among(found.captured, at_once.arrays)
+        return self._add(WideLaunch(kernel, at_once.count, arrays, narrow), narrow.kernel, kernel)
+
+    def _across(self, loops: Sequence[Op], loads: Turned, func: Function, resident: Container[Value]
+                ) -> tuple[int, Nest]:
+        """The launch of a nest that loads across lines."""
+        found, fetch = across(self.module, loops, loads, func)
+        known = [(loop.operands[0].const, loop.operands[2].const) for loop in loops]
+        for function in (found.body, fetch):
+            self._write(function.name)
+        made = turned_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, fetch, known, loads,
+                             among(found.captured, resident))
+        self.plan.kernel(made.kernel, f"{SIDE} × {SIDE} iterations a block",
+                         f"{len(loops)} loops, with a tile in shared memory that is loaded across")
+        return self._add(MapLaunch(made, tuple(known), {}), made.kernel), found
+
+    def _additions(self, found: Nest, resident: Container[Value]) -> tuple[int, Nest]:
+        """The launch of a nest that adds to the elements of an array."""
+        t, place = buffer_type(found.carried[0]), len(found.loops)
+        known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
+        made = []
+        for way in [kernels.APART] if self.deterministic else [kernels.ATOMIC, kernels.LOCAL]:
+            self._write(found.body.name, frozenset({place}) if way == kernels.ATOMIC else frozenset())
+            made.append(kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, known,
+                                           [Result("add", t, way)], self._needs(found.body), outlined=False,
+                                           resident=((), among(found.captured, resident))))
+            small = f", if it has {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
+            self._tell(made[-1], f"adds to elements of an array {way}{small}")
+        adders = {0: self._adder(found.body, t.dtype)} if self.deterministic else {}
+        few = made[1] if len(made) > 1 else None
+        launch = MapLaunch(made[0], tuple(known), adders, few)
+        return self._add(launch, *(m.kernel for m in made), *adders.values()), found
+
+    def _adder(self, func: Function, t: Scalar) -> Kernel:
+        """The kernel that adds up the arrays of the threads."""
+        made = kernels.sum_kernel(self.shared, self._name(f"{func.name}_sum"), func.loc, t)
+        self.plan.kernel(made, "an element a thread", "adds the arrays of the threads")
+        return made
+
+    def scan(self, op: Op, found: Scan, func: Function, resident: Container[Value]) -> tuple[int, Sequence[Value]]:
+        """The launch of a scan, and what its functions capture."""
+        parts = scan(self.module, op, found, func)
+        self._write(parts.body.term.name)
+        self._write(parts.body.step.name)
+        known = op.operands[0].const, op.operands[2].const
+        made = scan_kernels(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body,
+                            (among(op.operands[3:], resident), among(parts.captured, resident)))
+        does = f"a scan ({found.role}) {'of what is kept' if found.compacts else 'along a loop'}"
+        self.plan.kernel(made.scan, f"{TILE} iterations a block, or several times as many", does)
+        self.plan.kernel(made.totals, "the same", "the totals of the blocks, if there are several")
+        self.plan.kernel(made.offsets, "one block", "what comes before each block")
+        launch = ScanLaunch(made, known, parts.body.type)
+        return self._add(launch, made.scan, made.totals, made.offsets), parts.captured
 
     def outlined(self, op: Op, resident: Container[Value] = ()) -> tuple[int, int]:
         """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
@@ -107,9 +191,7 @@ class LaunchBuilder:
         adders = {}
         if ways == [kernels.APART]:
             for k in sums:
-                dtype = buffer_type(callee.params[2 + k]).dtype
-                adders[k] = kernels.sum_kernel(self.shared, self._name(f"{callee.name}_sum"), callee.loc, dtype)
-                self.plan.kernel(adders[k], "an element a thread", "adds the arrays of the threads")
+                adders[k] = self._adder(callee, buffer_type(callee.params[2 + k]).dtype)
         every = [k for m in made for k in (m.kernel, m.finish)]
         few = made[1] if len(made) > 1 else None
         return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried
@@ -169,13 +251,19 @@ class LaunchBuilder:
 
     def product(self, op: Op, func: Function) -> int:
         """The launch of a product of matrices."""
-        kernel = product_kernels.product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
+        kernel = product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
         out = buffer_type(op.operands[0])
         tiles = tile_kernel(self.shared, f"{kernel.name}_tiles", op) if out.dtype.is_float and out.rank > 1 else None
+        library = self.library() if out.dtype in (F32, F64) else ""
+        if library:
+            self.plan.host(op.loc, f"a product by {library}, if the matrices are not small")
         self.plan.kernel(kernel, "an element a thread", "a product of small matrices" if tiles else "a product")
         if tiles is not None:
-            self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", "the same for large ones")
-        return self._add(ProductLaunch(kernel, tiles), kernel, tiles)
+            what = "the same if the library does not take them" if library else "the same for large ones"
+            self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", what)
+        turned = bool(op.attrs.get("ta")), bool(op.attrs.get("tb"))
+        launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library))
+        return self._add(launch, kernel, tiles)
 
 
 def among(values: Sequence[Value], chosen: Container[Value]) -> tuple[int, ...]:

@@ -9,15 +9,14 @@ from typing import Any
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
 from ..device.kernels import FEW, Known, MapKernel, Result
-from ..device.tiles import TILE
 from ..device.values import parts_of
 from ..image import Kernel
 from .runtime import STRIP, WORD, DeviceArray, Owner, Pending, Runtime, arena_size, arguments, decoded, depth
 
 MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
-LEAST_TILED = 16
-"""Rows and columns from which a product is computed in tiles: a smaller one would leave most of a tile empty."""
+MOST_GRID = (1 << 31) - 1
+"""Blocks that a grid can have."""
 MOST_STRIP = 64 << 20
 """Bytes for the arrays, or for the frames, of a thread at most."""
 MOST_PARTIALS = 1024
@@ -55,7 +54,7 @@ class MapLaunch:
         self._places: list[tuple[Any, int]] = [(r.type, scalars.index(k) if k in scalars else -1)
                                                for k, r in enumerate(kernels.results)]
         self._reduced = [k for k, r in enumerate(kernels.results) if is_reduced(r)]
-        self._most = MOST_PARTIALS if self._reduced else MOST_BLOCKS
+        self._most = MOST_PARTIALS if self._reduced else MOST_GRID if kernels.once else MOST_BLOCKS
         self._threads = kernels.threads
         self._memory = bool(kernels.needs.arena or sums)
         needs = kernels.needs
@@ -69,7 +68,7 @@ class MapLaunch:
             count = bounds[1]
             if count > 0:
                 grid = (count * self._threads - 1) // self.kernel.block + 1
-                rt.driver.launch(rt.loaded, self.kernel, grid if grid < MOST_BLOCKS else MOST_BLOCKS,
+                rt.driver.launch(rt.loaded, self.kernel, grid if grid < self._most else self._most,
                                  [rt.status, count, *arguments(captured)])
             return ()
         if self.few is not None and all(carried[k].count() <= FEW for k in self._adding):
@@ -81,7 +80,7 @@ class MapLaunch:
             count *= n
         if not count:
             return [*carried, *[0] * (len(self.kernels.results) - len(carried))]
-        grid = blocks_for(count * self.kernels.threads, self.kernel.block, self._most)
+        grid = self.kernels.blocks([n for _, n, _ in ranges], self._most)
         sizes = [x for r, (first, each) in zip(ranges, self.loops) for x, known in zip(r, (first, None, each))
                  if known is None]
         if self._simple:
@@ -179,26 +178,6 @@ class SerialLaunch:
         owners = (a.owner for a in given if isinstance(a, DeviceArray) and a.owner is not None)
         owner = next((o for o in owners if o.address <= address < o.address + max(o.size, 1)), arena)
         return DeviceArray(owner, address, tuple(map(int, sizes)), tuple(map(int, strides)) or None, t.dtype.np)
-
-
-@dataclass(frozen=True)
-class ProductLaunch:
-    """``out = a @ b``: takes out, a, b.  ``tiles``: the kernel for large floating-point matrices."""
-
-    kernel: Kernel
-    tiles: Kernel | None
-
-    def __call__(self, rt: Runtime, out: DeviceArray, a: DeviceArray, b: DeviceArray) -> None:
-        count = out.count()
-        if not count:
-            return
-        given = [rt.status, *arguments([out, a, b])]
-        if self.tiles is None or min(out.shape[-2:]) < LEAST_TILED:
-            rt.driver.launch(rt.loaded, self.kernel, blocks_for(count, self.kernel.block, MOST_BLOCKS), given)
-            return
-        rows, cols = (-(-n // TILE) for n in out.shape[-2:])
-        groups = out.shape[0] if len(out.shape) == 3 else 1
-        rt.driver.launch(rt.loaded, self.tiles, min(groups * rows * cols, MOST_BLOCKS), given)
 
 
 Launch = Callable[..., Any]

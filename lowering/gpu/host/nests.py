@@ -15,7 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....ir.graph import Function, Module, Op, Value
+from ....ir.types import Scalar
 from ....loop_level.types import as_types, buffer_type, type_of
+from ..device.patterns import Scan
+from ..device.scans import Body
+from ..device.turned import Turned
+from ..device.wide import Wide
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Nest:
 
 
 def nest(module: Module, op: Op, func: Function) -> Nest:
-    """The nest that begins with an independent ``for``."""
+    """The nest that begins with an independent ``for``, or a search."""
     loops = loops_of(op)
     innermost = loops[-1].regions[0]
     assert innermost.term is not None
@@ -44,8 +49,69 @@ def nest(module: Module, op: Op, func: Function) -> Nest:
     captured = _read_from_outside(innermost.all_ops(), {*ivs, *carried})
     body = function(module, f"{func.name}.nest", [*ivs, *carried, *captured], innermost.ops, innermost.term.operands)
     body.loc = next((x.loc for x in innermost.all_ops() if x.loc.line), op.loc)
-    kinds = tuple(op.attrs.get("reductions", ()))
+    kinds = ("arg" + op.attrs["best"],) * 2 if "best" in op.attrs else tuple(op.attrs.get("reductions", ()))
     return Nest(body, tuple(loops), kinds, tuple(op.operands[3:]), tuple(op.results), tuple(captured))
+
+
+def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> Nest:
+    """A nest that adds to elements of ``b``, which its body takes as if it were carried, and returns."""
+    region = loops[-1].regions[0]
+    ivs = [x.regions[0].params[0] for x in loops]
+    captured = _read_from_outside(region.all_ops(), {*ivs, b})
+    body = function(module, f"{func.name}.nest", [*ivs, b, *captured], region.ops, [b])
+    body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (b,), (), tuple(captured))
+
+
+def elementwise(module: Module, loops: Sequence[Op], found: Wide, captured: Sequence[Value], func: Function
+                ) -> Function:
+    """The body of a nest as a function of the elements that it loads, and of what is captured, to those it stores."""
+    region = loops[-1].regions[0]
+    ops = [op for op in region.ops if op not in found.loads and op not in found.stores]
+    return function(module, f"{func.name}.element", [*(op.result for op in found.loads), *captured], ops,
+                    [op.operands[0] for op in found.stores])
+
+
+def across(module: Module, loops: Sequence[Op], found: Turned, func: Function) -> tuple[Nest, Function]:
+    """A nest whose body takes elements that are loaded across lines, and the function that loads these."""
+    region = loops[-1].regions[0]
+    ivs, elements = [x.regions[0].params[0] for x in loops], [op.result for op in found.loads]
+    captured = _read_from_outside(region.all_ops(), set(ivs))
+    fetch = function(module, f"{func.name}.fetch", [*ivs, *captured], found.loads, elements)
+    body = function(module, f"{func.name}.nest", [*ivs, *elements, *captured],
+                    [op for op in region.ops if op not in found.loads], [])
+    body.loc = fetch.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (), (), tuple(captured)), fetch
+
+
+@dataclass(frozen=True)
+class ScanParts:
+    """A scan: the functions of its terms and of its steps (``device/scans.py``), and what both capture."""
+
+    body: Body
+    captured: tuple[Value, ...]
+
+
+def scan(module: Module, op: Op, found: Scan, func: Function) -> ScanParts:
+    """The functions of a scan.
+
+    ::
+
+        for %i (%p) { %x = load %a, %i;  %t = add %p, %x;  store %t, %b, %i;  yield %t }
+        ⟶ @f.term(%i, %a, %b) { %x = load %a, %i;  return %x }
+           @f.step(%i, %p, %x, %a, %b) { %t = add %p, %x;  store %t, %b, %i;  return %t }
+    """
+    region = op.regions[0]
+    iv, carried = region.params
+    captured = _read_from_outside(region.all_ops(), {iv, carried})
+    made = found.term.op if found.term.op in region.ops else None
+    term = function(module, f"{func.name}.term", [iv, *captured], found.ops, [found.term])
+    step = function(module, f"{func.name}.step", [iv, carried, *([found.term] if made else []), *captured],
+                    [x for x in region.ops if x is not made], [found.total.result])
+    term.loc = step.loc = next((x.loc for x in region.all_ops() if x.loc.line), op.loc)
+    dtype = found.total.result.type
+    assert isinstance(dtype, Scalar)
+    return ScanParts(Body(found.role, dtype, term, step, made is not None, found.compacts), tuple(captured))
 
 
 def _only_loop(loops: list[Op]) -> Op | None:
@@ -121,8 +187,8 @@ def fill(loops: Sequence[Op]) -> tuple[Value, int] | None:
 
 
 def loops_of(op: Op) -> list[Op]:
-    """An independent ``for``, and those within it that are all of the body of the one before."""
+    """An independent ``for``, and those within it that are all of the body of the one before; of others the first."""
     loops = [op]
-    while (inner := _only_loop(loops)) is not None:
+    while op.attrs.get("independent") and (inner := _only_loop(loops)) is not None:
         loops.append(inner)
     return loops

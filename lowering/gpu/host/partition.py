@@ -1,8 +1,8 @@
 """Decides where each part of a program runs: functions of the host, kernels, serial parts in one thread.
 
-A *parallel* op is an independent ``for`` of more than a few iterations, a large product of matrices, or the call of an
-outlined loop.  A function is of the host if it contains one, directly or in a callee; all others are device functions.
-In a function of the host, a loop without a parallel op becomes a function that one thread runs::
+A *parallel* op is a ``for`` of more than a few iterations that is independent or one of ``patterns``, a large product
+of matrices, or the call of an outlined loop.  A function is of the host if it contains one, directly or in a callee;
+all others are device functions.  In a function of the host, a loop without parallel ops becomes one of a thread::
 
     ^before: jump ^head(%x)                 ^before: %y = serial {callee = "f.serial"} %x
     ^head(%p): …                        ⟶            jump ^after(%y)
@@ -20,6 +20,7 @@ from ....ir.graph import Block, Edge, Function, Module, Op, Value
 from ....ir.types import Stack
 from ....loop_level.types import as_types, buffer_type, type_of
 from ....passes.analysis.loops import Loop, loop_forest, raising_blocks
+from ..device.patterns import is_carried_parallel
 from .nests import captured_by, defined, function, read
 from .residence import Residence, is_arithmetic
 
@@ -55,7 +56,7 @@ def recursive(module: Module) -> frozenset[str]:
 def is_parallel(op: Op) -> bool:
     """True if a kernel of many threads is to run the op."""
     if op.name == "for":
-        return bool(op.attrs.get("independent")) and not 0 <= _most_iterations(op) < FEW
+        return not 0 <= _most_iterations(op) < FEW and (bool(op.attrs.get("independent")) or is_carried_parallel(op))
     if op.name == "matmul":
         out = buffer_type(op.operands[0])
         return None in out.dims or _product(out.dims) >= FEW

@@ -132,7 +132,7 @@ NUMBERS = 504
 
 
 class Runtime:
-    """What a run of a program has on a device: the status, memory for the scalars that kernels compute, and an arena.
+    """The resources of a run on a device: the status, memory for the scalars that kernels compute, and an arena.
 
     Runs that follow one another use the same ones (``idle``); ``begin`` says for which program.
     """

@@ -28,6 +28,11 @@ def constant(x: Any) -> Any:
     return x
 
 
+def on_device() -> bool:
+    """True in code for a GPU, where many threads want another algorithm than one does; plain Python is none."""
+    return False
+
+
 def positive_part(x: Any) -> Any:
     """``jitad.relu``: the maximum of ``x`` and 0."""
     found = np.asarray(x)

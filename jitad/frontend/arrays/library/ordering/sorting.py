@@ -1,6 +1,7 @@
 """NumPy's sorting functions.
 
-There is one algorithm: a stable merge sort that moves the numbers and their indices together.  It sees constants; only
+There is one algorithm: a stable merge sort that moves the numbers and their indices together, on a GPU all those of a
+level at once.  It sees constants; only
 the gather of the elements in sorted order is differentiated.  So a derivative saves the indices and no intermediate
 steps.  It goes to the element at each position, and among equal elements to the first.
 """
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..marks import axis_of, constant, in_range
+from ..marks import axis_of, constant, in_range, on_device
 
 SHORT = 7
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
@@ -122,9 +123,10 @@ def order_along(a: Any, axis: int) -> Any:
     """``argsort`` along a valid axis."""
     a = constant(a.astype(np.int64) if a.dtype == np.bool_ else a)
     if a.ndim == 1:
-        return ordered(a)
+        return ordered_at_once(a.reshape(1, a.shape[0])).reshape(a.shape[0]) if on_device() else ordered(a)
     lanes = np.moveaxis(a, axis, -1)
-    order = order_of_rows(lanes.reshape(math.prod(lanes.shape[:-1]), lanes.shape[-1]))
+    rows = lanes.reshape(math.prod(lanes.shape[:-1]), lanes.shape[-1])
+    order = ordered_at_once(rows) if on_device() else order_of_rows(rows)
     return np.moveaxis(order.reshape(lanes.shape), -1, axis)
 
 
@@ -210,3 +212,48 @@ def merge(keys: Any, order: Any, source: int, target: int, low: int, middle: int
         rest = i if i <= p else j
         keys[target + low + half] = keys[rest]
         order[target + low + half] = order[rest]
+
+
+# --- all elements at once -------------------------------------------------------------------------
+
+@in_range
+def ordered_at_once(a: Any) -> Any:
+    """The indices that sort each row: levels of merges, in each of which every place finds its element by itself."""
+    rows, n = a.shape
+    keys = a.reshape(rows * n)
+    order = np.arange(rows * n) % max(n, 1)
+    width = 1
+    while width < n:
+        source = np.empty(rows * n, np.int64)
+        for at in range(rows * n):
+            source[at] = merged_from(keys, n, width, at)
+        keys, order = keys[source], order[source]
+        width *= 2
+    return order.reshape(rows, n)
+
+
+@in_range
+def merged_from(keys: Any, n: int, width: int, at: int) -> Any:
+    """The place from which a merge of neighbouring parts of ``width`` elements takes the element for the place ``at``.
+
+    Of the first k elements of a merge, those from the first part are found by bisection.
+    """
+    inside = at % n
+    k = inside % (2 * width)
+    first = at - k
+    size = min(width, n - (inside - k))
+    second, other = first + size, min(2 * width, n - (inside - k)) - size
+    low, high = max(0, k - other), min(k, size)
+    while low < high:
+        middle = (low + high) // 2
+        x, y = keys[first + middle], keys[second + k - 1 - middle]
+        if x <= y or y != y:
+            low = middle + 1
+        else:
+            high = middle
+    j = k - low
+    left = low < size
+    if left and j < other:
+        x, y = keys[first + low], keys[second + j]
+        left = x <= y or y != y
+    return first + low if left else second + j

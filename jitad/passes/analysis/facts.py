@@ -1,0 +1,224 @@
+"""A walk down the dominator tree with the facts that hold at each point, and decisions from them.
+
+The facts (``ranges.Prover``) are the condition of a branch on each of its sides, the condition of a ``check`` after it,
+and the bounds of loop counters (``induction``).
+"""
+
+from __future__ import annotations
+
+from ...ir.dominance import dominators
+from ...ir.graph import Block, Function, Op, Value
+from ...ir.types import BOOL, I64
+from .affine import Affine
+from .induction import Choice, Incoming, choices, learn_head
+from .loops import loop_forest
+from .ranges import Prover, Ranges
+
+DEEP = 12
+"""The depth to which a compound condition is examined.  A chain of conditions is examined again for each of its parts.
+"""
+
+COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+
+
+class Walk:
+    """A walk down the dominator tree that calls ``op`` for each op.
+
+    During the call, ``prover`` has the facts that hold there, and ``known`` the truth of conditions.
+    """
+
+    def __init__(self, func: Function) -> None:
+        self.func, self.dom = func, dominators(func)
+        self.loops = {loop.head: loop for loop in loop_forest(func).loops}
+        self.incoming: Incoming = {b: [] for b in func.blocks}
+        for b in func.blocks:
+            for e in b.term.edges if b.term else ():
+                self.incoming[e.block].append(e)
+        self.ranges = Ranges()
+        values = (v for b in self.dom.order for v in (*b.params, *(r for op in b.ops for r in op.results)))
+        self.prover = Prover(self.ranges, {v: i for i, v in enumerate(values)})
+        self.known: dict[Value, bool] = {}
+        self.names: list[Value] = []                     # the keys of ``known``, latest last
+        self.choices: dict[Value, Choice] = {}
+        self.block = func.entry
+
+    def run(self) -> None:
+        """Walk the dominator tree; the facts of a subtree are dropped after it."""
+        todo: list[tuple[Block, tuple[int, int] | None]] = [(self.func.entry, None)]
+        while todo:
+            block, mark = todo.pop()
+            if mark is not None:
+                self._forget(*mark)
+                continue
+            todo.append((block, (self.prover.mark(), len(self.names))))
+            self.block = block
+            self._enter(block)
+            block.ops = [op for op in block.ops if self.op(op)]
+            self.end(block)
+            todo += ((child, None) for child in reversed(self.dom.children[block]))
+
+    def _forget(self, mark: int, names: int) -> None:
+        self.prover.undo(mark)
+        while len(self.names) > names:
+            del self.known[self.names.pop()]
+
+    # --- blocks and ops ---------------------------------------------------------------------------
+
+    def _enter(self, block: Block) -> None:
+        preds = self.dom.preds[block]
+        if len(preds) == 1 and preds[0].term is not None and preds[0].term.name == "branch":
+            term = preds[0].term
+            self._learn(term.operands[0], term.edges[0].block is block)
+        if block in self.loops:
+            learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
+            self.choices |= choices(self.loops[block], self.incoming)
+
+    def op(self, op: Op) -> bool:
+        """Add the facts that follow from one op; returns True if the op is kept."""
+        if op.name == "check":
+            self._learn(op.operands[0], True)
+        elif op.name == "select" and op.result.type == I64:
+            chosen = self._decide(op.operands[0])
+            if chosen is not None:
+                self.ranges.is_now(op.result, op.operands[1 if chosen else 2])
+        elif op.name in ("maximum", "minimum") and op.result.type == I64:
+            extreme = self._extreme(op)
+            if extreme is not None:
+                self.is_extreme(op, extreme)
+        elif op.name == "mod" and op.result.type == I64:
+            times = self._wraps(op)
+            if times is not None:
+                self.is_reduced(op, times)
+        return True
+
+    def is_extreme(self, op: Op, operand: Value) -> None:
+        """Called for a maximum or minimum that is known to be one of its operands."""
+        self.ranges.is_now(op.result, operand)
+
+    def is_reduced(self, op: Op, times: int) -> None:
+        """Called for a remainder that is known to be its first operand plus ``times`` the second."""
+        x, y = map(self.ranges.form, op.operands)
+        self.ranges.forms.known[op.result] = x.plus(y, times)
+
+    def _wraps(self, op: Op) -> int | None:
+        """The multiple of the second operand, 0, 1 or -1, that is to be added for the remainder, if it is known."""
+        x, y = map(self.ranges.form, op.operands)
+        for times in (0, 1, -1):
+            reduced = x.plus(y, times)
+            if self.prover.proves(reduced) and self.prover.proves(y.minus(reduced).plus(Affine(-1))):
+                return times
+        return None
+
+    def _extreme(self, op: Op) -> Value | None:
+        """The operand that a maximum or minimum is known to be."""
+        sign = 1 if op.name == "maximum" else -1
+        for v, other in (op.operands, op.operands[::-1]):
+            if self.prover.proves(self.ranges.form(v).minus(self.ranges.form(other)).times(sign)):
+                return v
+        return None
+
+    def end(self, block: Block) -> None:
+        """Called after all ops of ``block``."""
+
+    # --- conditions -------------------------------------------------------------------------------
+
+    def _learn(self, condition: Value, truth: bool) -> None:
+        todo = [(condition, truth)]
+        while todo:
+            c, t = todo.pop()
+            if c in self.known or c.const is not None:
+                continue
+            self.known[c] = t
+            self.names.append(c)
+            op = c.op
+            if op is None:
+                continue
+            if op.name == "not":
+                todo.append((op.operands[0], not t))
+            elif (op.name == "and" and t) or (op.name == "or" and not t):
+                todo += [(x, t) for x in op.operands]
+            elif op.name in COMPARISONS and op.operands[0].type == I64:
+                for form in self._forms(op, t):
+                    self.prover.assume(form)
+                for v in op.operands:
+                    self._look_into_extreme(v)
+
+    def _look_into_extreme(self, v: Value) -> None:
+        """If ``v`` is a maximum that is greater than one operand, add that it is the other; likewise for a minimum."""
+        op = v.op
+        if op is None or op.name not in ("maximum", "minimum"):
+            return
+        form, sign = self.ranges.form(v), 1 if op.name == "maximum" else -1
+        for x, y in (op.operands, op.operands[::-1]):
+            if self.prover.proves(form.minus(self.ranges.form(y)).times(sign).plus(Affine(-1))):
+                self.prover.assume(self.ranges.form(x).minus(form).times(sign))
+                return
+
+    def _forms(self, op: Op, truth: bool) -> list[Affine]:
+        """A comparison of integers as forms that are >= 0; empty if it cannot be expressed so."""
+        x, y = (self.ranges.form(v) for v in op.operands)
+        one = Affine(-1)
+        strict = {("lt", True): (x, y), ("ge", False): (x, y), ("gt", True): (y, x), ("le", False): (y, x)}
+        loose = {("le", True): (x, y), ("gt", False): (x, y), ("ge", True): (y, x), ("lt", False): (y, x)}
+        if (pair := strict.get((op.name, truth))) is not None:
+            return [pair[1].minus(pair[0]).plus(one)]
+        if (pair := loose.get((op.name, truth))) is not None:
+            return [pair[1].minus(pair[0])]
+        return [x.minus(y), y.minus(x)] if (op.name == "eq") is truth else []
+
+    def _decide(self, condition: Value, decided: dict[Value, bool | None] | None = None, depth: int = DEEP
+                ) -> bool | None:
+        """The truth of a condition at this point, or ``None`` if it is not known.
+
+        ``decided``: a cache for the parts of one condition, each of which is examined once.
+        """
+        if condition.const is not None:
+            return bool(condition.const)
+        if condition in self.known:
+            return self.known[condition]
+        decided = {} if decided is None else decided
+        if condition not in decided:
+            decided[condition] = self._derive(condition, decided, depth - 1) if depth else None
+        return decided[condition]
+
+    def _derive(self, condition: Value, decided: dict[Value, bool | None], depth: int) -> bool | None:
+        """The truth of a condition, from its operands or by a proof."""
+        op = condition.op
+        if op is None:
+            return None
+        if op.name == "not":
+            inner = self._decide(op.operands[0], decided, depth)
+            return None if inner is None else not inner
+        if op.name in ("and", "or") and condition.type == BOOL:
+            sides = [self._decide(v, decided, depth) for v in op.operands]
+            end = op.name == "or"
+            return end if end in sides else None if None in sides else not end
+        if op.name in COMPARISONS and op.operands[0].type == I64:
+            for truth in (True, False):
+                forms = self._forms(op, truth)
+                if forms and all(self.prover.proves(form) or self._proves_choice(form) for form in forms):
+                    return truth
+        return None
+
+    def _proves_choice(self, form: Affine) -> bool:
+        """Prove by induction that a form with a choice is not negative here, in every iteration.
+
+        The form of what replaces the choice is proved from the facts of this point, so every iteration has to pass it.
+        """
+        p, c = next(((v, c) for v, c in form.terms if v in self.choices), (None, 0))
+        if p is None:
+            return False
+        choice = self.choices[p]
+        loop, rest = choice.loop, form.without(p)
+        if self.block not in loop.blocks or loop.latch is None or not self.dom.dominates(self.block, loop.latch):
+            return False
+        if any(v.block in loop.blocks for v, _ in rest.terms):
+            return False
+        start, proves = self.ranges.form(choice.start), self.prover.proves
+        others = [self.ranges.form(v) for v in choice.others]
+        if not all(proves(rest.plus(v, c)) for v in others):
+            return False
+        if not proves(rest.plus(start, c)) and not any(proves(start.minus(v).times(c)) for v in others):
+            return False
+        self.prover.assume(form)
+        return True

@@ -1,0 +1,305 @@
+"""Gives each iteration of a loop a scratch array of its own, if it overwrites the array before it reads it.
+
+A scratch array that is made once, outside the loop, is carried from iteration to iteration although no iteration reads
+what an earlier one has left there.  Then iterations depend on each other: they cannot run side by side, and the
+derivative saves what is overwritten.  ::
+
+    a0 = fill(0, n)                                  ^loop(i, a):
+    ^loop(i, a):                                       e = empty(n)
+      ^fill(j, b):  … c = set(b, v, j)    becomes      ^fill(j, b):  … c = set(b, v, j)      entered with e
+      … get c, k                                       … get c, k
+      again ^loop(i + 1, c)                            again ^loop(i + 1, c)
+
+Nothing reads the parameter ``a`` any more, so ``dce`` drops it.
+
+Notation.  The *members* are the values that the array has within an iteration: along edges, and after updates.  An
+*untouched* member is what the iteration began with.  A *complete* member has been overwritten as a whole: by a slice,
+or by an inner loop, the *filling* loop, which stores to ``a[j]`` for each ``j`` from 0 to the size.  A path around the
+filling loop is taken only if the size is 0, and then there is nothing to read.
+
+The array is private if every use outside the filling loop is of a complete member; if the filling loop reads only what
+it has stored, at ``a[k]`` with ``k <= j`` behind the store or ``k < j`` ahead of it (``ranges`` proves it); and if
+nothing reads the array behind the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import CONSUMING, Axis
+from ...ir.types import I64, Array, Type
+from ...ir.uses import ops_of
+from ..analysis.affine import Affine
+from ..analysis.facts import Walk
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
+from ..analysis.sizes import Size, Solver
+
+
+def privatisation(module: Module) -> bool:
+    """Make scratch arrays private, in every loop of normal form; returns True if there are any."""
+    changed = False
+    for func in module.functions.values():
+        forest = loop_forest(func)
+        loops = [loop for loop in forest.loops if loop.preheader is not None and loop.exit is not None
+                 and any(map(_may_be_scratch, loop.head.params))]
+        sizes = _Sizes(func) if loops else None
+        found: list[Scratch] = []
+        for loop in loops:
+            region = _Region(forest, loop)
+            assert sizes is not None
+            candidates = [Scratch(region, p, sizes) for p in loop.head.params if _may_be_scratch(p)]
+            found += [s for s in candidates if s.may_be_private()]
+        for s in _proved(func, found):
+            s.make_private()
+            changed = True
+    return changed
+
+
+def _may_be_scratch(p: Value) -> bool:
+    return isinstance(p.type, Array) and p.type.rank == 1
+
+
+class _Region:
+    """A loop with the blocks that hang off it and only raise, and the uses of values in it.
+
+    ``users``: the ops that have a value as an operand.  ``passed``: the edges on which a value is an argument, with the
+    parameter that receives it.  ``incoming``: the edges into each block, with their sources.
+    """
+
+    def __init__(self, forest: LoopForest, loop: Loop) -> None:
+        self.forest, self.loop, self.dom = forest, loop, forest.dom
+        self.blocks = loop.region(raising_blocks(forest.dom))
+        self.users: dict[Value, list[Op]] = {}
+        self.passed: dict[Value, list[tuple[Edge, Value]]] = {}
+        self.incoming: dict[Block, list[tuple[Block, Edge]]] = {}
+        for op in ops_of(self.blocks):
+            assert op.block is not None
+            for v in dict.fromkeys(op.operands):
+                self.users.setdefault(v, []).append(op)
+            for e in op.edges:
+                self.incoming.setdefault(e.block, []).append((op.block, e))
+                for q, a in e.passed():
+                    self.passed.setdefault(a, []).append((e, q))
+
+
+class Scratch:
+    """A parameter of a loop's head that may be private.
+
+    ``members`` of ``param``; ``untouched`` and ``complete`` are some of these.  ``filling``: the filling loop,
+    ``known`` its counter, ``store`` its store.  ``reads``: for each op that reads an element in the filling loop, 1 if
+    its index must be below the counter, 0 if it may be the counter.
+    """
+
+    def __init__(self, region: _Region, param: Value, sizes: _Sizes) -> None:
+        self.region, self.param, self.sizes = region, param, sizes
+        self.members: dict[Value, None] = {param: None}
+        self.untouched: set[Value] = {param}
+        self.complete: set[Value] = set()
+        self.filling: Loop | None = None
+        self.known: Counted | None = None
+        self.store: Op | None = None
+        self.reads: dict[Op, int] = {}
+
+    def may_be_private(self) -> bool:
+        """True if the array may be private but for what is to be proved of ``reads``."""
+        if not self._find_members():
+            return False
+        self._find_untouched()
+        self._find_filling()
+        self._find_complete()
+        users = self.region.users
+        return bool(self.complete) and all(self._is_fine(op) for v in self.members for op in users.get(v, ()))
+
+    # --- members ------------------------------------------------------------------------------------
+
+    def _find_members(self) -> bool:
+        """Find the members; returns False if one leaves the loop, changes places, or meets another array."""
+        region, todo = self.region, [self.param]
+        while todo:
+            v = todo.pop()
+            found = [op.result for op in region.users.get(v, ()) if op.name in CONSUMING and op.operands[0] is v]
+            for e, q in region.passed.get(v, ()):
+                if e.block not in region.blocks or e.block is region.loop.head and q is not self.param:
+                    return False
+                found.append(q)
+            new = [q for q in found if q not in self.members]
+            self.members.update(dict.fromkeys(new))
+            todo += new
+        return all(e.argument(v) in self.members for v in self._params() for _, e in region.incoming[v.block]) and \
+            region.loop.back_edge().argument(self.param) in self.members
+
+    def _params(self) -> list[Value]:
+        """The members that are parameters of other blocks than the head, in the order of the blocks."""
+        number = self.region.dom.number
+        return sorted((v for v in self.members if v.op is None and v is not self.param), key=lambda v: number[v.block])
+
+    def _find_untouched(self) -> None:
+        heads = {loop.head for loop in self.region.forest.loops}
+        for v in self._params():
+            if v.block not in heads and all(e.argument(v) in self.untouched for _, e in self.region.incoming[v.block]):
+                self.untouched.add(v)
+
+    # --- the filling loop ---------------------------------------------------------------------------
+
+    def _find_filling(self) -> None:
+        """Find the filling loop: an inner loop that begins with an untouched member and stores to each element."""
+        size = self.sizes.axis((self.param, 0))
+        for inner in self.region.loop.children:
+            known = counted(inner) if inner.exit is not None else None
+            if known is None or self.sizes.of(known.trip) != size:
+                continue
+            entered = (q for q in inner.head.params if q in self.members)
+            if any(inner.entry_edge().argument(q) in self.untouched for q in entered):
+                self.store = self._store(inner, known)
+                if self.store is not None:
+                    self.filling, self.known = inner, known
+                    return
+
+    def _store(self, inner: Loop, known: Counted) -> Op | None:
+        """The first store to the element of the counter that every iteration executes."""
+        assert inner.latch is not None
+        forest, dom = self.region.forest, self.region.dom
+        stores = [op for v in self.members for op in self.region.users.get(v, ())
+                  if op.name == "set" and op.operands[0] is v and op.operands[2] is known.iv]
+        stores = [op for op in stores if op.block is not None and forest.loop_of(op.block) is inner
+                  and dom.dominates(op.block, inner.latch)]
+        return min(stores, key=lambda op: (dom.number[op.block], op.block.ops.index(op)) if op.block else (0, 0),
+                   default=None)
+
+    # --- complete members ---------------------------------------------------------------------------
+
+    def _find_complete(self) -> None:
+        """Find the complete members, as the largest set that is consistent."""
+        inside = self.filling.blocks if self.filling is not None else set()
+        self.complete = {v for v in self.members if v not in self.untouched and v.block not in inside}
+        changed = True
+        while changed:
+            wrong = {v for v in self.complete if not self._is_complete(v)}
+            self.complete -= wrong
+            changed = bool(wrong)
+
+    def _is_complete(self, v: Value) -> bool:
+        """True if a member is overwritten as a whole, or comes from complete members."""
+        if v.op is not None:
+            return v.op.operands[0] in self.complete or self._overwrites(v.op)
+        for source, e in self.region.incoming[v.block]:
+            a = e.argument(v)
+            filled = self.filling is not None and e is self.filling.exit_edge()
+            if a not in self.complete and not filled and not (a in self.untouched and self._is_empty(source)):
+                return False
+        return True
+
+    def _overwrites(self, op: Op) -> bool:
+        """True if a slice of the same size takes the place of all elements."""
+        if op.name != "set_slice" or not isinstance(op.operands[1].type, Array):
+            return False
+        _, value, start, step = op.operands
+        size = self.sizes.axis((value, 0))
+        return bool(start.const == 0 and step.const == 1) and size == self.sizes.axis((self.param, 0)) and size != 1
+
+    def _is_empty(self, block: Block) -> bool:
+        """True if control reaches ``block`` only where the filling loop is passed by, since the array is empty."""
+        dom = self.region.dom
+        before = self.filling.preheader if self.filling is not None else None
+        guard = dom.idom[before] if before is not None else None
+        if guard is None or self.known is None or guard.term is None or guard.term.name != "branch":
+            return False
+        test, around = guard.term.operands[0].op, guard.term.edges[1].block
+        return guard in self.region.loop.blocks and test is not None and test.name == "lt" and \
+            test.operands[0].const == 0 and test.operands[1] is self.known.trip and \
+            len(dom.preds[around]) == 1 and dom.dominates(around, block)
+
+    def _is_fine(self, op: Op) -> bool:
+        """True if an op may use the members that it uses; notes what is to be proved for it."""
+        assert op.block is not None
+        used = [v for v in op.operands if v in self.members]
+        if op.name == "dim" or all(v in self.complete for v in used):
+            return True
+        if self.filling is None or op.block not in self.filling.blocks:
+            return op.name in CONSUMING and self._overwrites(op) and used == op.operands[:1]
+        if op is self.store:
+            return True
+        if op.name not in ("get", "set", "add_at") or used != op.operands[:1]:
+            return False
+        if op.name != "set":
+            assert self.store is not None and self.store.block is not None
+            here, ops = self.store.block, op.block.ops
+            behind = ops.index(self.store) < ops.index(op) if here is op.block else self.region.dom.dominates(
+                here, op.block)
+            self.reads[op] = 0 if behind else 1
+        return True
+
+    # --- the rewrite --------------------------------------------------------------------------------
+
+    def make_private(self) -> None:
+        """Begin each iteration with an array that has no contents."""
+        p, loop = self.param, self.region.loop
+        outside = loop.entry_edge().argument(p)
+        assert loop.preheader is not None and outside is not None and isinstance(p.type, Array)
+        users = [op for op in ops_of(self.region.blocks) if p in op.used()]
+        before, after = loop.preheader, loop.head
+        size = _emit(before, len(before.ops), "dim", [outside], I64, axis=0)
+        own = _emit(after, 0, "empty", [size], Array(p.type.dtype, (None,)), dtype=p.type.dtype)
+        if own.type != p.type:
+            own = _emit(after, 1, "as_type", [own], p.type, type=p.type)
+        for op in users:
+            op.replace_uses({p: own})
+
+
+def _emit(block: Block, at: int, name: str, operands: list[Value], result: Type, /, **attrs: Any) -> Value:
+    op = Op(name, operands, [result], attrs)
+    op.block = block
+    block.ops.insert(at, op)
+    return op.result
+
+
+class _Sizes:
+    """Canonical sizes; a value that is the ``dim`` of an array is that array's size."""
+
+    def __init__(self, func: Function) -> None:
+        self.solver = Solver(func)
+
+    def axis(self, axis: Axis) -> Size:
+        return self.of(self.solver.size(axis))
+
+    def of(self, size: Size) -> Size:
+        while isinstance(size, Value):
+            if size.const is not None:
+                return int(size.const)
+            if size.op is None or size.op.name != "dim":
+                break
+            size = self.solver.size((size.op.operands[0], size.op.attrs["axis"]))
+        return size
+
+
+# --- proofs ---------------------------------------------------------------------------------------
+
+def _proved(func: Function, found: list[Scratch]) -> list[Scratch]:
+    """The arrays whose filling loops provably read only what they have stored."""
+    if not any(s.reads for s in found):
+        return found
+    proofs = _Proofs(func, found)
+    proofs.run()
+    return [s for s in found if all((s, op) in proofs.proved for op in s.reads)]
+
+
+class _Proofs(Walk):
+    """Proves, at each of the ``reads``, that the index is short of the filling loop's counter."""
+
+    def __init__(self, func: Function, found: list[Scratch]) -> None:
+        super().__init__(func)
+        self.goals: dict[Op, list[Scratch]] = {}
+        for s in found:
+            for op in s.reads:
+                self.goals.setdefault(op, []).append(s)
+        self.proved: set[tuple[Scratch, Op]] = set()
+
+    def op(self, op: Op) -> bool:
+        for s in self.goals.get(op, ()):
+            assert s.known is not None
+            index = op.operands[1 if op.name == "get" else 2]
+            short = self.ranges.form(s.known.iv).minus(self.ranges.form(index)).plus(Affine(-s.reads[op]))
+            if self.prover.proves(short):
+                self.proved.add((s, op))
+        return super().op(op)

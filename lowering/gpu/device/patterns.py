@@ -1,0 +1,175 @@
+"""Loops that carry something from one iteration to the next, and are for many threads all the same.
+
+* A *scan* carries a running total, and stores what depends on it::
+
+      for %i (%p) { %x = load %a, %i;  %t = add %p, %x;  store %t, %b, %i;  yield %t }
+
+  No iteration accesses an element that another one stores, and ``%x`` depends on nothing that is carried.
+* A *search* carries an extreme element and its index (the attribute ``best``).
+* *Additions* to elements of an array, such as ``np.add.at``: iterations may add to one element, and do nothing else
+  with it::
+
+      for %i { %k = load %index, %i;  %x = load %b, %k;  %y = add %x, …;  store %y, %b, %k }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....ir.graph import Block, Op, Value
+from ....ir.ops import OPS as IR_OPS
+from ....ir.types import Scalar
+from ....loop_level.types import buffer_type, is_buffer
+from .memory import NotAdded, addition, uses_in
+
+ROLES = ("add", "mul", "maximum", "minimum", "and", "or")
+"""The ops of scans: associative, and the order of the operands does not matter."""
+LEAST_ATOMIC = 32
+"""Bits of the numbers that can be added atomically."""
+_PLAIN = frozenset(("load", "store", "dim", "view", "reshape", "retype", "const"))
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A scan: the op that combines, its operand that is no total, and the ops that compute it; see ``compacts``."""
+
+    total: Op
+    term: Value
+    ops: tuple[Op, ...]
+    compacts: bool
+
+    @property
+    def role(self) -> str:
+        return self.total.name
+
+
+def is_carried_parallel(op: Op) -> bool:
+    """True for a ``for`` that is a scan, a search, or additions."""
+    return "best" in op.attrs or scan_of(op) is not None or added_by(op) is not None
+
+
+# --- scans ------------------------------------------------------------------------------------------------
+
+def scan_of(op: Op) -> Scan | None:
+    """The scan that a loop is, if it is one."""
+    region = op.regions[0]
+    if len(op.operands) != 4 or not isinstance(op.operands[3].type, Scalar) or not is_plain(region.ops):
+        return None
+    iv, carried = region.params
+    assert region.term is not None
+    total = region.term.operands[0].op
+    if total not in region.ops or total is None or total.name not in ROLES or carried not in total.operands:
+        return None
+    first, second = total.operands
+    term = second if first is carried else first
+    if term is carried:
+        return None
+    ops = slice_of(region, term)
+    if any(carried in x.operands for x in ops):
+        return None
+    compacts = bool(op.attrs.get("compacts"))
+    if compacts or _stores_apart(region, iv, ops):
+        return Scan(total, term, ops, compacts)
+    return None
+
+
+def is_plain(ops: Sequence[Op]) -> bool:
+    """True if ops access elements and compute, and can neither fail nor allocate."""
+    return all(x.name in _PLAIN or x.name in IR_OPS and IR_OPS[x.name].elementwise for x in ops)
+
+
+def slice_of(region: Block, v: Value) -> tuple[Op, ...]:
+    """The ops of a block on which a value depends, in order."""
+    needed = {v}
+    found: list[Op] = []
+    for op in reversed(region.ops):
+        if any(r in needed for r in op.results):
+            found.append(op)
+            needed.update(op.operands)
+    return tuple(reversed(found))
+
+
+def _stores_apart(region: Block, iv: Value, before: Sequence[Op]) -> bool:
+    """True if each iteration stores, and accesses no element that another one stores; ``before`` reads no new element.
+
+    All accesses to one array are at the same place, one index of which is different in each iteration.
+    """
+    places: dict[int, list[Value]] = {}
+    for op in region.ops:
+        if op.name == "store":
+            alias, place = buffer_type(op.operands[1]).alias, op.operands[1:]
+            if alias is None or places.setdefault(alias, place) != place or not any(
+                    differs(v, iv, region) for v in place[1:]):
+                return False
+    stored: set[int] = set()
+    for op in region.ops:
+        if op.name == "store":
+            alias = buffer_type(op.operands[1]).alias
+            assert alias is not None
+            stored.add(alias)
+        elif op.name == "load":
+            alias = buffer_type(op.operands[0]).alias
+            if alias is None or alias in places and op.operands != places[alias] or alias in stored and op in before:
+                return False
+    return bool(places)
+
+
+def differs(v: Value, iv: Value, region: Block) -> bool:
+    """True if an index is another one in each iteration: ``± iv + c`` with a constant ``c``."""
+    while v is not iv:
+        op = v.op
+        if op is None or op.name not in ("add", "sub", "neg", "mul") or op not in region.ops:
+            return False
+        if op.name == "mul":
+            if not any(x.const == -1 for x in op.operands):
+                return False
+            v = next((x for x in op.operands if x.const != -1), v)
+            continue
+        moving = [x for x in op.operands if x is iv or x.op in region.ops and x.const is None]
+        if len(moving) != 1:
+            return False
+        v = moving[0]
+    return True
+
+
+# --- additions --------------------------------------------------------------------------------------------
+
+def added_by(op: Op) -> Value | None:
+    """The array to whose elements a nest of loops adds, if it does nothing else but read other arrays."""
+    loops = in_order(op)
+    region = loops[-1].regions[0]
+    if any(loop.operands[3:] for loop in loops) or not is_plain(region.ops):
+        return None
+    stores = [x for x in region.ops if x.name == "store"]
+    arrays = {x.operands[1] for x in stores}
+    if len(arrays) != 1:
+        return None
+    b = arrays.pop()
+    t = buffer_type(b)
+    if t.alias is None or t.dtype.is_bool or t.dtype.bits < LEAST_ATOMIC or b.op in region.ops:
+        return None
+    uses = uses_in(region.ops)
+    try:
+        loads = {addition(x, uses)[0] for x in stores}
+    except NotAdded:
+        return None
+    return b if all(_reads_elsewhere(x, t.alias) for x in region.ops if x not in loads and x not in stores) else None
+
+
+def _reads_elsewhere(op: Op, alias: int) -> bool:
+    return op.name == "dim" or all(buffer_type(v).alias not in (None, alias) for v in op.operands if is_buffer(v))
+
+
+def in_order(op: Op) -> list[Op]:
+    """A loop, and those within it that are all of the body of the one before, whose bounds are known outside."""
+    loops = [op]
+    while True:
+        region = loops[-1].regions[0]
+        (inner, *others) = region.ops or (None,)
+        ivs = [x.regions[0].params[0] for x in loops]
+        if inner is None or others or inner.name != "for" or any(v in ivs for v in inner.operands[:3]):
+            return loops
+        loops.append(inner)
+
+

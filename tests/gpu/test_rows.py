@@ -1,0 +1,76 @@
+"""Nests that go through the same rows become one kernel, in which a warp has a row."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import grad
+from jitad.gpu.simulated import SimulatedDriver
+from tests.gpu.programs import compare, compiled
+
+RNG = np.random.default_rng(6)
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def normalised(x: Any) -> Any:
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred ** 2).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def log_softmax(x: Any) -> Any:
+    s = x - x.max(axis=-1, keepdims=True)
+    return s - np.log(np.exp(s).sum(axis=-1, keepdims=True))
+
+
+def running_share(x: Any) -> Any:
+    return np.cumsum(x, axis=1) / x.sum(axis=1, keepdims=True), x.argmax(axis=1)
+
+
+# The kernels of a program, its number of axes, and whether values come near 0.
+PROGRAMS: dict[str, tuple[Any, int, int]] = {
+    "softmax": (softmax, 2, 1),
+    "softmax, three axes": (softmax, 3, 1),
+    "its gradient": (grad(lambda x: (softmax(x) ** 2).sum()), 2, 2),
+    "normalised": (normalised, 2, 1),
+    "log_softmax": (log_softmax, 2, 1),
+    "running share": (running_share, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows(name: str) -> None:
+    fun, axes, kernels = PROGRAMS[name]
+    for dtype in (np.float64, np.float32):
+        case = compiled(fun, np.ones((5,) * axes, dtype))
+        assert len([k for k in case.program.image.kernels if not k.name.endswith("_finish")]) <= kernels
+        assert "a warp for each iteration" in case.program.plan()
+        shapes = [(3, n) for n in (1, 31, 32, 33, 1025)] if dtype == np.float64 else [(0, 4), (9, 40)]
+        for order, shape in enumerate(shapes):
+            x = RNG.uniform(0.5, 2.0, (2, *shape)[3 - axes:]).astype(dtype)
+            driver = SimulatedDriver(checked=True, order=order)
+            compare(dataclasses.replace(case, given=[x]), driver, 1e-8 if dtype == np.float64 else 1e-4)
+
+
+def test_nests_that_stay_apart() -> None:
+    """One reads another row, or the columns, of what another one stores; or they have other sizes."""
+    def shifted(x: Any) -> Any:
+        e = x - x.max(axis=1, keepdims=True)
+        return e + e[::-1].sum(axis=1, keepdims=True)
+
+    def columns(x: Any) -> Any:
+        e = x - x.max(axis=1, keepdims=True)
+        return e / e.sum(axis=0)
+
+    def other_sizes(x: Any) -> Any:
+        m = x.max(axis=1)
+        return m[:, None] * np.ones((1, 3)) + x[:, :3], x[1:].sum(axis=1) - m[1:]
+    for fun in (shifted, columns, other_sizes):
+        compare(compiled(fun, RNG.normal(size=(40, 40))), SimulatedDriver(checked=True, order=2))

@@ -1,0 +1,165 @@
+"""Scratch arrays that all iterations share become private only where no iteration reads what another has left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from jitad import interpret, jit, value_and_grad
+from jitad.passes.parallel import privatisation
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """A context with the list of the arrays that become private."""
+    make, found = privatisation.Scratch.make_private, []
+
+    def counting(scratch: Any) -> None:
+        found.append(scratch.param.hint)
+        make(scratch)
+    with mock.patch.object(privatisation.Scratch, "make_private", counting):
+        yield found
+
+
+def filled(x: Any, w: Any) -> float:
+    """Filled by a loop that reads what it has stored, updated behind it; then by a slice; then by a slice and sums."""
+    n = len(w)
+    a, b, c = np.ones(n), np.zeros(n), np.zeros(n)
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(n):
+            a[j] = x[i] * w[j]
+            for k in range(j):
+                a[j] -= 0.1 * a[k] * w[k]
+            a[j] += x[i]
+        for j in range(n - 1):
+            a[j] += a[j + 1] * a[j]
+        b[:] = np.sin(a) * w
+        c[:] = 0.0
+        for j in range(n):
+            c[n - 1 - j] += b[j] * a[j]
+        total += np.sum(c * w) * (i + 1)
+    return total
+
+
+def nested(x: Any, w: Any) -> float:
+    """Made outside two loops; a path around the filling loop, which nothing is read behind if there are no elements."""
+    s, total = np.full(len(w), 7.0), 0.0
+    for _ in range(2):
+        for i in range(len(x)):
+            for j in range(len(w)):
+                s[j] = x[i] - w[j]
+            for j in range(len(w)):
+                total += s[j] * s[j] * 0.5
+    return total
+
+
+def state(x: Any, w: Any) -> float:
+    """What an iteration leaves is read by the next one."""
+    s = np.ones(len(w))
+    for i in range(len(x)):
+        for j in range(len(w)):
+            s[j] = s[j] * 0.5 + x[i] * w[j]
+    return np.sum(s * w)
+
+
+def too_few(x: Any, w: Any) -> float:
+    s, t, total = np.ones(len(w)), np.ones(len(w) + 1), 0.0
+    for i in range(len(x)):
+        for j in range(len(w) - 1):
+            s[j] = x[i] * w[j]
+        for j in range(len(w)):
+            t[j] = x[i] - w[j]
+        total += np.sum(s) * np.sum(t)
+        s[len(w) - 1] += 0.5 * x[i]
+        t[len(w)] += 0.25 * x[i]
+    return total
+
+
+def neighbour(x: Any, w: Any) -> float:
+    """The element before the first is the last one, of the iteration before; the element behind is not stored yet."""
+    s, t, total = np.ones(len(w)), np.ones(len(w)), 0.0
+    for i in range(len(x)):
+        for j in range(len(w)):
+            s[j] = 0.5 * s[j - 1] + x[i] * w[j]
+        for j in range(len(w)):
+            t[j] = x[i] + (0.5 * t[j + 1] if j + 1 < len(w) else 0.0)
+        total += s[0] * t[0]
+    return total
+
+
+def sometimes(x: Any, w: Any) -> float:
+    """Stored under a condition, or until the loop ends early, or not in all iterations."""
+    s, t, u, total = np.ones(len(w)), np.ones(len(w)), np.ones(len(w)), 0.0
+    for i in range(len(x)):
+        for j in range(len(w)):
+            if x[i] * w[j] > 0.0:
+                s[j] = x[i]
+        for j in range(len(w)):
+            t[j] = x[i] + w[j]
+            if t[j] > 1.0:
+                break
+        if i % 2 == 0:
+            for j in range(len(w)):
+                u[j] = x[i]
+        total += np.sum(s * t * u) * (i + 1)
+    return total
+
+
+def afterwards(x: Any, w: Any) -> float:
+    """Read behind the loop, or exchanged with another array."""
+    s, new, total = np.zeros(len(w)), np.zeros(len(w)), 0.0
+    for i in range(len(x)):
+        for j in range(len(w)):
+            new[j] = 0.5 * s[j] + x[i] * w[j]
+        s, new = new, s
+        total += new[0]
+    return total + np.sum(s)
+
+
+def read_first(x: Any, w: Any) -> float:
+    """Read ahead of the loop that fills it, in the same iteration, or in that loop ahead of the store."""
+    s, t, total = np.ones(len(w)), np.ones(len(w)), 0.0
+    for i in range(len(x)):
+        total += s[0]
+        for j in range(len(w)):
+            s[j] = x[i] * w[j]
+        for j in range(len(w)):
+            total += 0.1 * t[j]
+            t[j] = x[i] * w[j]
+        total += np.sum(s * t)
+    return total
+
+
+REFUSED = (state, too_few, neighbour, sometimes, afterwards, read_first)
+
+
+@pytest.mark.parametrize("f", [filled, nested, *REFUSED], ids=lambda f: f.__name__)
+def test_values_and_gradients(f: Callable[..., float]) -> None:
+    rng = np.random.default_rng(0)
+    compiled, both = jit(f, grad=(0, 1)), value_and_grad(f, (0, 1))
+    with counted() as private:
+        for n, k in ((20, 5), (3, 3), (2, 2), (1, 4), (0, 3)):
+            x, w = rng.normal(size=n), rng.normal(size=k)
+            value, bars = compiled.value_and_grad(x, w)
+            assert value == pytest.approx(f(x, w), rel=1e-11)
+            assert compiled(x, w) == pytest.approx(f(x, w), rel=1e-11)
+            if n in (2, 3):
+                for got, expected in zip(bars, interpret(both, x, w)[1]):
+                    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-13)
+    wanted = {filled: {"a", "b", "c"}, nested: {"s"}}.get(f, set())
+    assert set(private) == wanted
+
+
+def test_no_elements() -> None:
+    x, none = np.array([1.0, 2.0, 3.0]), np.zeros(0)
+    for f in (filled, nested):
+        assert jit(f)(x, none) == 0.0
+        bars = jit(f, grad=(0, 1)).grad(x, none)
+        np.testing.assert_array_equal(bars[0], 0.0)
+        assert bars[1].shape == (0,)
