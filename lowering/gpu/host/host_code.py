@@ -15,12 +15,13 @@ from ....ir.dominance import Dominators
 from ....ir.graph import Block, Edge, Function, Op, Value
 from ....ir.ops import OPS as IR_OPS
 from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
+from ....loop_level.nest_shape import read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from ..device.patterns import Scan, scan_of
 from . import runtime
 from .launch_builder import LaunchBuilder, among
-from .nests import fill, loops_of, read
+from .nests import fill, loops_of
 from .partition import is_parallel
 from .plan import Plan
 from .residence import Residence
