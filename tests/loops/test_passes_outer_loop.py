@@ -70,7 +70,7 @@ def branches(x: Any, q: Any) -> float:
                 y = 0.5 * y + q[k, j, 0] * z if q[k, 0, 0] > 0 else y - 0.1 * q[k, 0, j]
             y = max(y, -y / 2) + (1.0 if i > 20 else -1.0)
         total += y
-        total += 0.5 * y * y
+        total -= 0.5 * y * y
     return total
 
 

@@ -37,7 +37,8 @@ class Kinds:
     """The kind of each value: ``of[value]``, uniform if absent.
 
     ``blocks``: those of the loop, definitions before uses.  ``pushed``: types of a stack frame → the positions of its
-    varying values.  ``sums``: carried scalars that are only added to → the additions of one iteration, in order.
+    varying values.  ``sums``: carried scalars that are only added to or subtracted from → these ops of one iteration,
+    in order.
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
@@ -61,12 +62,17 @@ class Kinds:
         return self.of.get(v, UNIFORM)
 
     def _additions(self, p: Value, back: Value) -> list[Op]:
-        """The chain of ``add`` ops from a carried float to its next value; raises ``NoLanes`` for any other use."""
+        """The chain of additions to, and subtractions from, a carried float up to its next value.
+
+        Raises ``NoLanes`` for any other use.
+        """
         found: list[Op] = []
         v = p
         while v is not back:
             readers = self.users.get(v, [])
-            if len(readers) != 1 or readers[0].name != "add" or readers[0].operands.count(v) != 1:
+            if len(readers) != 1 or readers[0].name not in ("add", "sub") or readers[0].operands.count(v) != 1:
+                raise NoLanes
+            if readers[0].name == "sub" and readers[0].operands[0] is not v:
                 raise NoLanes
             op = readers[0]
             assert op.block is not None

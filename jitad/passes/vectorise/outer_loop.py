@@ -196,6 +196,7 @@ class _Chunks:
             terms, total, v = [], start, p
             for op in self.kinds.sums[p]:
                 each = self.lanes.of(op.operands[1] if op.operands[0] is v else op.operands[0])
+                each = b.neg(each) if op.name == "sub" else each
                 terms.append(self.lanes.active_terms(each))
                 v = op.result
             for lane in self.lanes.order() if terms else ():
