@@ -126,11 +126,9 @@ class Op:
         (result,) = self.results
         return result
 
-    def used(self) -> Iterator[Value]:
+    def used(self) -> Sequence[Value]:
         """Every value that the op reads: operands, then edge arguments."""
-        yield from self.operands
-        for edge in self.edges:
-            yield from edge.args
+        return [*self.operands, *(v for edge in self.edges for v in edge.args)] if self.edges else self.operands
 
     def replace_uses(self, mapping: dict[Value, Value]) -> None:
         """Rewrite operands and edge arguments through ``mapping`` (other values are unchanged)."""

@@ -12,6 +12,7 @@ Files, in reading order::
     text       printer and parser
     verify     the verifier
     interp     the interpreter
+    nest_shape perfect nests, captured values
     nest_code  Python code for loop nests, which makes the interpreter faster
     build      from the IR
 """

@@ -7,6 +7,9 @@ Therefore a function of more than ``LEAST`` instructions becomes calls of functi
        br i1 (%status1 = 0), label %b, label %fail
     b: %status2 = call i32 @f.region.2(ptr %ctx, ptr %frame, double %arg0, …)
 
+LLVM's passes run on regions with loops that they may vectorise; for the others only code is generated: our own passes
+have simplified them.
+
 ``code_regions`` chooses the regions.  A region includes its first block without the phis, and the phis of the block
 behind it.  A value that is used outside of its region has a slot in the frame, which the region writes at its end;
 other regions read it at their start, and the code that stays reads it at the start of each block that needs it.  The
@@ -24,7 +27,6 @@ from .code_regions import SLOTS, Region, all_loops, edges, may_be_vectorised, re
 
 SIZE = 1000
 LEAST = 4 * SIZE
-LONG = 4 * LEAST            # instructions of a function whose regions are optimised only if they may become vectors
 _NAME = re.compile(r"%[\w.]+")
 LEFT, JOINED = -1, -2           # in place of a region's number: the code that stays, and its phis in slots
 
@@ -34,28 +36,27 @@ def outline_regions(fn: FunctionBuilder) -> bool:
     code = fn.code
     if fn.target.is_gpu or fn.func.name in fn.module.recursive:      # recursion counts on its frames
         return False
-    length = sum(len(code.lines_of(label)) for label in code.labels())
-    if length <= LEAST:
+    if sum(len(code.lines_of(label)) for label in code.labels()) <= LEAST:
         return False
     split_long_blocks(code, fn.failure, SIZE, LEAST)
     following = edges(code, fn.failure)
-    heads = {loop[0]: may_be_vectorised(code, following, loop) for loop in all_loops(following)}
-    worth = {head for head, vectors in heads.items() if vectors or length <= LONG}
-    found = regions(code, fn.failure, SIZE, LEAST, worth if length > LONG else frozenset())
-    return len(found) > 1 and _Outlining(fn, found, heads.keys(), worth).run()
+    loops = all_loops(following)
+    vectors = {loop[0] for loop in loops if may_be_vectorised(code, following, loop)}
+    found = regions(code, fn.failure, SIZE, LEAST, vectors)
+    return len(found) > 1 and _Outlining(fn, found, {loop[0] for loop in loops}, vectors).run()
 
 
 class _Outlining:
     """``made``: for each value that a region computes, the number of the region and the type.
 
-    ``heads``: the first blocks of all loops; ``worth``: of those that LLVM's passes may improve.
+    ``heads``: the first blocks of all loops; ``vectors``: of those that LLVM may vectorise.
     ``slots``: the position in the frame of each value that is used outside of its region.
     ``joined``: the phis outside of regions, except those of loops' heads; they are in slots too, so that none of the
     many values that lead to the reverse sweep is in a register.
     """
 
-    def __init__(self, fn: FunctionBuilder, found: list[Region], heads: Set[str], worth: Set[str]) -> None:
-        self.heads, self.worth = heads, worth
+    def __init__(self, fn: FunctionBuilder, found: list[Region], heads: Set[str], vectors: Set[str]) -> None:
+        self.heads, self.vectors = heads, vectors
         self.fn, self.code, self.regions = fn, fn.code, found
         self.labels = {f"%{label}" for label in fn.code.labels()}
         self.inside = {label for region in found for label in region.blocks}
@@ -151,7 +152,7 @@ class _Outlining:
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}"
-        if self.worth.isdisjoint(group) and not any("<" in line for line in lines):
+        if self.vectors.isdisjoint(group) and not any("<" in line for line in lines):
             writer.finished(symbol, "hidden " + head, lines)
         else:
             writer.function(symbol, "\n".join([f"define internal {head} {{", *lines, "}\n"]))

@@ -32,10 +32,12 @@ _FIXED = {"getelementptr": "ptr", "alloca": "ptr", "inttoptr": "ptr", "icmp": "i
 
 def result_type(text: str) -> str:
     """The type of an instruction's result; ``text`` begins with the opcode."""
-    opcode, _, rest = " ".join(text.split()).partition(" ")
+    if "  " in text:
+        text = " ".join(text.split())
+    opcode, _, rest = text.partition(" ")
     if opcode in _FIXED:
         return _FIXED[opcode]
-    if cast := re.search(r" to ([\w ]+)$", text):
+    if " to " in text and (cast := re.search(r" to ([\w ]+)$", text)):
         return cast[1]
     if opcode == "select":
         rest = rest.split(", ", 1)[1]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import combinations
 
+from ...ir.evaluate.fold import fold
 from ...ir.graph import Function, Op, Value
 from ...ir.types import I64, Array
 from ...loop_level.build import array
@@ -23,15 +24,15 @@ from .nests import NestPrinter
 class ArrayOps(State):
     """The ops on arrays of one function.
 
-    ``values`` and ``_taken`` (buffers that a result takes over, with the sizes with which it is written, which LLVM
-    does not know to be equal) hold for the op that is being lowered.
+    ``values`` and ``_read`` hold for the op that is being lowered: its results, and the buffers that it reads.  One
+    that a result takes over is read with the sizes with which it is written: LLVM does not know that they are equal.
     """
 
     def __init__(self, fn: FunctionBuilder) -> None:
         super().__init__(fn.plan, Function(fn.func.name))
         self.fn, self.printer = fn, NestPrinter(fn)
         self._known: dict[str, Value] = {}
-        self._taken: dict[Value, Value] = {}
+        self._read: dict[Value, Value] = {}
 
     def lower(self, op: Op) -> None:
         """Emit one op: nothing for a lazy result, loops for a stored one."""
@@ -44,7 +45,7 @@ class ArrayOps(State):
                 x = Buffer(x.ptr, tuple(n if d is None else str(d) for n, d in zip(x.sizes, v.type.dims)), v.type)
             self.fn.values[v] = x
         self.values.clear()
-        self._taken.clear()
+        self._read.clear()
 
     def _print(self) -> None:
         """Print the ops that have been built."""
@@ -74,17 +75,23 @@ class ArrayOps(State):
         return tuple(map(self._named, found.sizes)) if isinstance(found, Buffer) else self.sizes.get(v, ())
 
     def buffer(self, v: Value) -> Value:
-        if v in self._taken:
-            return self._taken[v]
-        if v not in self.values:
-            return self.printer.bound(lowered(v.type), self.fn.array(v), self.printer.aliases.note(v))
-        return self.values[v]
+        if v in self.values and v not in self._read:
+            return self.values[v]
+        if v not in self._read:
+            self._read[v] = self.printer.bound(lowered(v.type), self.fn.array(v), self.printer.aliases.note(v))
+        return self._read[v]
 
     def add(self, x: Value, y: Value) -> Value:
-        return self.writer.emit("add", x, y, nsw=True)
+        return self._index("add", x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
-        return self.writer.emit("mul", x, y, nsw=True)
+        return self._index("mul", x, y)
+
+    def _index(self, name: str, x: Value, y: Value) -> Value:
+        known = None if x.const is None and y.const is None else fold(name, (x, y), {})
+        if known is None:
+            return self.writer.of(I64, name, [x, y], {"nsw": True})
+        return known if isinstance(known, Value) else self.writer.const(*known)
 
     # --- buffers ------------------------------------------------------------------------------------
 
@@ -101,8 +108,8 @@ class ArrayOps(State):
         target = self.plan.reuse.get(v)
         if target is None:
             return self.new(v)
-        self._taken[target] = self.writer.do("reshape", [self.buffer(target), *self.shape(v)]).result
-        return self._taken[target]
+        self._read[target] = self.writer.do("reshape", [self.buffer(target), *self.shape(v)]).result
+        return self._read[target]
 
     def typed(self, b: Value, v: Value) -> Value:
         return b

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir.graph import Op, Value
+from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS as IR_OPS
 from ...ir.types import dtype_of
 from ...loop_level.build.state import COMBINE
-from ..llvm import types
+from ...loop_level.nest_shape import captured_by, perfect_nest
+from ...loop_level.types import Buffer as LoopBuffer
+from ...loop_level.types import type_of
+from ..llvm.types import Buffer, literal, register, split
 from ..math import libmvec, ops
 from ..threads import parallel_nests
 from . import idioms
 from .printer import Printer
 
 WRITTEN_OUT = 8       # iterations
+ACCESS, LOOP = 3, 4   # instructions for a load or store with its address, and for a loop
 Body = Callable[[str, list[str]], Sequence[str]]
 
 
@@ -26,13 +31,13 @@ class NestPrinter(Printer):
     """Prints all ops of the loop level that lowering builds."""
 
     def loops(self, op: Op) -> None:
-        loops = _perfect(op)
+        loops = perfect_nest(op)
         counts = [self.scalar(loop.operands[1]) for loop in loops]
         known = all(n[0] != "%" for n in counts)
         few = known and int(self.fn.product(counts)) <= WRITTEN_OUT
         if not few and idioms.lower(self, loops, counts):
             return
-        registers, hint = [types.register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
+        registers, hint = [register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
 
         def level(depth: int, values: list[str]) -> list[str]:
             if depth == len(loops):
@@ -44,17 +49,31 @@ class NestPrinter(Printer):
             note = hint if depth == len(loops) - 1 else ""
             if depth:
                 return self.fn.loop(counts[depth], body, carried, note=note)
-            walk = parallel_nests.Walk(counts[0], self.fn.product(counts[1:]), body, carried, self._join(op), note)
-            return self._outermost(op, walk, unbounded=not _is_bounded(loops))
+            return self._outermost(op, counts, body, carried, note, unbounded=not _is_bounded(loops))
 
         self.names.update(zip(op.results, level(0, [self.scalar(v) for v in op.operands[3:]])))
         if known:
             self._positive_zeros(op)
 
-    def _outermost(self, op: Op, walk: parallel_nests.Walk, unbounded: bool) -> list[str]:
-        if op.attrs.get("independent") and not unbounded and parallel_nests.possible(self.fn, walk):
-            return parallel_nests.run(self.fn, walk)
-        return self.fn.loop(walk.n, walk.body, walk.carried, note=walk.note, each=walk.each, unbounded=unbounded)
+    def _outermost(self, op: Op, counts: list[str], body: Body, carried: list[tuple[str, str]], note: str,
+                   unbounded: bool) -> list[str]:
+        fn, each = self.fn, self.fn.product(counts[1:])
+        if fn.module.module.parallel and op.attrs.get("independent") and not unbounded:
+            walk = parallel_nests.Walk(counts[0], each, body, carried, self._join(op), note, self._captured(op),
+                                       _instructions(op.regions[0]))
+            if parallel_nests.possible(fn, walk):
+                return parallel_nests.run(fn, walk)
+        return fn.loop(counts[0], body, carried, note=note, each=each, unbounded=unbounded)
+
+    def _captured(self, op: Op) -> dict[str, str]:
+        """The LLVM names that a loop reads from outside, with their types."""
+        found: dict[str, str] = {}
+        for v in (*op.operands[3:], *captured_by(op.regions[0].all_ops(), op.regions[0].params)):
+            x, t = self.value(v), type_of(v)
+            names = split(x) if isinstance(x, Buffer) else [x]
+            kinds = ["ptr"] + ["i64"] * (len(names) - 1) if isinstance(t, LoopBuffer) else [register(dtype_of(v.type))]
+            found.update((name, kind) for name, kind in zip(names, kinds) if name[0] == "%")
+        return found
 
     def _join(self, op: Op) -> parallel_nests.Join | None:
         """Code that combines two partial results of the reductions of a loop."""
@@ -100,19 +119,8 @@ class NestPrinter(Printer):
         for r, kind in zip(op.results, op.attrs.get("reductions", ())):
             t = dtype_of(r.type)
             if kind == "sum" and t.is_float:
-                xs = [self.scalar(r), types.literal(0, t)]
+                xs = [self.scalar(r), literal(0, t)]
                 self.names[r] = ops.apply(self.fn, "add", t, xs, {}, t)
-
-
-def _perfect(op: Op) -> list[Op]:
-    """The loops of the nest that begins with ``op``."""
-    loops = [op]
-    while True:
-        body = loops[-1].regions[0]
-        assert body.term is not None
-        if [x.name for x in body.ops] != ["for"] or body.term.operands != body.ops[0].results:
-            return loops
-        loops.append(body.ops[0])
 
 
 def _written_out(n: int, body: Body, values: list[str]) -> list[str]:
@@ -135,3 +143,16 @@ def _summands(index: Value) -> set[Value]:
     if op is None or not op.attrs.get("nsw"):
         return {index}
     return set().union(*map(_summands, op.operands))
+
+
+def _instructions(body: Block) -> int:
+    """The approximate number of instructions of an iteration; one of an inner loop counts once."""
+    count = LOOP
+    for op in body.ops:
+        if op.name == "for":
+            count += _instructions(op.regions[0])
+        elif op.name in ("load", "store"):
+            count += ACCESS
+        else:
+            count += parallel_nests.CALL if IR_OPS[op.name].transcendental else 1
+    return count

@@ -1,4 +1,4 @@
-"""Runs the outermost loop of a nest over large arrays (``elements.nest``) on several threads (``thread_pool``).
+"""Runs the outermost loop of a nest over large arrays (``loops/nests.py``) on several threads (``thread_pool``).
 
 The loop's body becomes a function that runs the iterations of one share.  The values that it captures from the
 enclosing function are words of the job.  Partial results of reductions are combined in the order of the shares.  A
@@ -7,7 +7,6 @@ run-time test decides whether there is enough work; if not, the same function ru
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,14 +24,13 @@ Carried = Sequence[tuple[str, str]]
 Body = Callable[[str, list[str]], Sequence[str]]
 Join = Callable[[list[str], list[str]], list[str]]
 
-_NAME = re.compile(r"%[\w.]+")
-
 
 @dataclass(frozen=True)
 class Walk:
     """``for i in range(n)``: an iteration emits ``body(i, carried)`` and processes ``each`` elements.
 
-    ``join`` combines two partial results; ``note`` goes on the back edge.
+    ``join`` combines two partial results; ``note`` goes on the back edge.  ``captured``: the names that the body reads
+    from outside, with their types; ``weight``: the approximate number of instructions for an element.
     """
 
     n: str
@@ -41,6 +39,8 @@ class Walk:
     carried: Carried
     join: Join | None
     note: str
+    captured: dict[str, str]
+    weight: int
 
 
 def possible(fn: FunctionBuilder, walk: Walk) -> bool:
@@ -56,16 +56,16 @@ def run(fn: FunctionBuilder, walk: Walk) -> list[str]:
     """Emit the loop; returns the final carried values."""
     code = fn.code
     fn.count_iterations(walk.n, walk.each)
-    share, captured, weight = _share(fn, walk)
+    share = _share(fn, walk)
     width = 8 * (len(thread_pool.ROW) + len(walk.carried))
-    job, top = code.alloca("i64", len(thread_pool.HEAD) + len(captured), 8), fn.field("arena_top")
+    job, top = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), fn.field("arena_top")
     mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
-    shares = _shares(fn, walk, weight)
+    shares = _shares(fn, walk)
     rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
     words = {thread_pool.at(name): value for name, value in {
         "shares": f"i64 {shares}", "threads": f"i64 {shares}", "trip": f"i64 {walk.n}", "rows": f"ptr {rows}",
         "width": f"i64 {width}", "share": f"ptr {share}"}.items()}
-    for i, (value, t) in enumerate(captured.items()):
+    for i, (value, t) in enumerate(walk.captured.items()):
         words[_argument(i)] = f"i8 {code.op(f'zext i1 {value} to i8')}" if t == "i1" else f"{t} {value}"
     for offset, word in words.items():
         code.do(f"store {word}, ptr {_at(code, job, offset)}, align 8")
@@ -89,19 +89,18 @@ def _at(code: Code, base: str, offset: int) -> str:
 
 # --- the share's function -------------------------------------------------------------------------
 
-def _share(fn: FunctionBuilder, walk: Walk) -> tuple[str, dict[str, str], int]:
-    """Write ``i32 (ctx, job, share, row)``; returns its name, its captured values, and its cost per element."""
+def _share(fn: FunctionBuilder, walk: Walk) -> str:
+    """Write ``i32 (ctx, job, share, row)``; returns its name."""
     outer, name = fn.code, fn.writer.fresh("jitad.walk")
     fn.code = code = Code(outer.count)
     try:
-        arguments = code.gap()
+        for k, (value, t) in enumerate(walk.captured.items()):
+            _load(code, value, _argument(k), t)
         first, end = thread_pool.bounds(code)
 
         def body(i: str, values: list[str]) -> Sequence[str]:
             return walk.body(fn.add(first, i), values)
-        before = len(code.text())
         results = fn.plain_loop(code.op(f"sub nsw i64 {end}, {first}", "n"), body, walk.carried, note=walk.note)
-        text = code.text()[before:]
         for i, ((t, _), value) in enumerate(zip(walk.carried, results)):
             if t == "i1":
                 t, value = "i8", code.op(f"zext i1 {value} to i8")
@@ -109,38 +108,27 @@ def _share(fn: FunctionBuilder, walk: Walk) -> tuple[str, dict[str, str], int]:
         code.end("ret i32 0")
     finally:
         fn.code, outer.count = outer, code.count
-    captured = _captured(fn, code)
-    for i, (value, t) in enumerate(captured.items()):
-        arguments += _load(code, value, _argument(i), t)
     attributes = f"nounwind{fn.writer.vector_stack}"
     head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) {attributes}"
     fn.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
-    return global_name(name), captured, text.count("\n") + CALL * text.count(" call ")
+    return global_name(name)
 
 
-def _load(code: Code, name: str, offset: int, t: str) -> list[str]:
-    """The lines that load a captured value under its original name."""
-    at, byte = code.fresh("at"), code.fresh("byte")
-    lines = [f"{at} = getelementptr inbounds i8, ptr %job, i64 {offset}"]
+def _load(code: Code, name: str, offset: int, t: str) -> None:
+    """Load a captured value under its original name."""
+    at = _at(code, "%job", offset)
     if t == "i1":
-        return [*lines, f"{byte} = load i8, ptr {at}, align 8", f"{name} = icmp ne i8 {byte}, 0"]
-    return [*lines, f"{name} = load {t}, ptr {at}, align 8"]
-
-
-def _captured(fn: FunctionBuilder, code: Code) -> dict[str, str]:
-    """The names that the code reads and does not define, with their types."""
-    known = code.defined() | {"%ctx", "%job", "%share", "%row"}
-    names = [x for x in dict.fromkeys(_NAME.findall(code.text())) if x not in known]
-    found = fn.code.types_of(names) | {x: fn.parameters[x] for x in names if x in fn.parameters}
-    return {x: found[x] for x in names}
+        code.do(f"{name} = icmp ne i8 {code.op(f'load i8, ptr {at}, align 8', 'byte')}, 0")
+    else:
+        code.do(f"{name} = load {t}, ptr {at}, align 8")
 
 
 # --- the caller -------------------------------------------------------------------------------------
 
-def _shares(fn: FunctionBuilder, walk: Walk, weight: int) -> str:
+def _shares(fn: FunctionBuilder, walk: Walk) -> str:
     """The number of shares: that of the threads if there is enough work, else one."""
     code = fn.code
-    work = fn.mul(fn.mul(walk.n, walk.each), str(weight))
+    work = fn.mul(fn.mul(walk.n, walk.each), str(walk.weight))
     many, done, before = code.label("many"), code.label("cut"), code.here
     shares = code.phi("i64", done, "shares")
     code.add_incoming(shares, "1", before)

@@ -1,7 +1,7 @@
 """All programs of the tests and the benchmarks, with their gradients, as kernels that ``ptxas`` assembles.
 
 ``python -m tests.gpu.corpus`` assembles every kernel for every architecture, and prints the numbers of kernels and the
-spills; that takes an hour.  ``--every N`` takes each Nth program only.
+spills; that takes minutes.  ``--every N`` takes each Nth program only.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from bench.ordinary import FIELDS
 from jitad import grad, unroll, value_and_grad, vmap
 from jitad.gpu import assembling
 from jitad.gpu.simulated import SimulatedDriver
+from tests.gpu.corpus import assembled, corpus
 from tests.gpu.programs import Case, compare, compiled, uploaded
 from tests.gpu.small import PROGRAMS, RNG, shared_array
 from tests.gpu.test_ptx import needs_libdevice, needs_ptxas
@@ -52,6 +53,17 @@ def test_kernels_of_ordinary_programs_assemble(name: str, monkeypatch: pytest.Mo
             if image.kernels:
                 _, report = assembling.assembled(to_ptx(image, arch), arch, tmp_path)
                 assert report.count("Compiling entry function") == len(image.kernels)
+
+
+@pytest.mark.long
+@needs_libdevice
+@needs_ptxas
+def test_a_sample_of_the_corpus_assembles_everywhere(tmp_path: Path) -> None:
+    """Each 25th program, for all architectures; ``python -m tests.gpu.corpus`` takes all of them."""
+    for fun, args in [(fun, args) for _, fun, args in corpus()][::25]:
+        image = compiled(fun, *args).program.image
+        for arch in ARCHITECTURES if image.kernels else ():
+            assembled(image, arch, tmp_path)
 
 
 def test_products_in_tiles() -> None:

@@ -24,7 +24,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for outlining in (block_outlining, region_outlining):
         monkeypatch.setattr(outlining, "SIZE", 12)
         monkeypatch.setattr(outlining, "LEAST", 12)
-    monkeypatch.setattr(region_outlining, "LONG", 200)       # shorter functions are optimised as a whole
     monkeypatch.setattr(unroll, "MOST_OPS", 100)             # the loops of the programs stay loops
 
 
@@ -88,7 +87,7 @@ def test_loops_that_llvm_may_vectorise_stay_whole(update: str, whole: bool) -> N
     f, x = scope["f"], np.linspace(0.1, 0.2, 9)
     g = jit(f)
     assert g(x) == pytest.approx(f(x), rel=1e-12)
-    assert (count(g.inspect("llvm")) < 2) == whole
+    assert (count(g.inspect("llvm")) < 3) == whole           # the loop, and what comes before it
 
 
 @pytest.mark.parametrize("edges, groups", [

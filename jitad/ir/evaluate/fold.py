@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Value
+from ..graph import Op, Value
 from ..ops import size_origin
 from ..types import BOOL, I32, I64, U64, Array, Scalar, dtype_of
 
@@ -44,9 +44,13 @@ def wrap(x: int, t: Scalar) -> int:
 def _arithmetic(name: str, neutral: Callable[[Sequence[Value], list[Any]], Known] | None = None) -> Rule:
     """A rule that folds constants; ``neutral`` is tried first if some operand is constant, which is rare."""
     def rule(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-        xs = [v.const for v in vs]
-        if xs.count(None) == len(xs):
+        for v in vs:
+            owner = v.owner
+            if type(owner) is Op and owner.name == "const":
+                break
+        else:
             return None
+        xs = [v.const for v in vs]
         if neutral is not None and (known := neutral(vs, xs)) is not None:
             return known
         return None if None in xs else _constant(name, vs, xs)

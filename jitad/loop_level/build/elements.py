@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...ir.graph import Op, Value
-from ...ir.types import Array
+from ...ir.types import Array, dtype_of
 from ...lowering.planning.op_traits import is_flat
 from .state import State
 
@@ -100,7 +100,7 @@ class Elements:
         rule = _ELEMENT.get(op.name)
         if rule is not None:
             return rule(self, op, place)
-        return fn.writer.do(op.name, [self.get(o, place) for o in op.operands], **op.attrs).result
+        return fn.writer.of(dtype_of(v.type), op.name, [self.get(o, place) for o in op.operands], dict(op.attrs))
 
 
 def _fill(e: Elements, op: Op, place: Place) -> Value:

@@ -120,7 +120,7 @@ class State(ABC):
         return out
 
     def load(self, b: Value, at: Sequence[Value]) -> Value:
-        return self.writer.do("load", [b, *at]).result
+        return self.writer.of(buffer_type(b).dtype, "load", [b, *at])
 
     def store(self, x: Value, b: Value, at: Sequence[Value]) -> None:
         self.writer.do("store", [x, b, *at])

@@ -26,6 +26,10 @@ class Writer:
         """Append an op with any number of results."""
         return self._append(Op(name, operands, as_types(result_types(name, operands, attrs)), attrs, loc=self.loc))
 
+    def of(self, type: Scalar, name: str, operands: Sequence[Value], attrs: dict[str, Any] | None = None) -> Value:
+        """Append an op of which the type of the result is known, as for most ops of nests; the verifier checks it."""
+        return self._append(Op(name, operands, (type,), attrs, loc=self.loc)).result
+
     def _append(self, op: Op) -> Op:
         op.block = self.block
         self.block.ops.append(op)

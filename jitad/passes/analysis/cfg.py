@@ -161,7 +161,7 @@ def passes_on(block: Block) -> bool:
 def shared_params(func: Function) -> set[Block]:
     """Blocks with a parameter that another block reads."""
     return {v.owner for b in func.blocks for op in b.all_ops() for v in op.used()
-            if isinstance(v.owner, Block) and v.owner is not b}
+            if v.owner is not b and type(v.owner) is Block}
 
 
 def go_past(edge: Edge) -> None:

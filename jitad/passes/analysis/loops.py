@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir.dominance import Dominators, dominators
-from ...ir.graph import Block, Edge, Function, Value
+from ...ir.graph import Block, Edge, Function, Op, Value
 
 
 @dataclass(eq=False)
@@ -122,10 +122,12 @@ class LoopForest:
         The arguments of an exit edge are read inside the loop.
         """
         found: set[Loop] = set()
-        for b in self.dom.order:
+        for b in self.dom.order if self.loops else ():
             for op in b.all_ops():
                 for v in op.used():
-                    home = self.innermost.get(v.block) if v.block is not b else None
+                    owner = v.owner
+                    block = owner.block if type(owner) is Op else owner
+                    home = self.innermost.get(block) if block is not b else None    # type: ignore[arg-type]
                     while home is not None and b not in home.blocks:
                         found.add(home)
                         home = home.parent

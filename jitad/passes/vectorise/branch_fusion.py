@@ -33,6 +33,9 @@ from ..analysis.loops import counted, loop_forest
 MOST = 60
 """The largest cost of the cheap arithmetic of both sides, as in ``if_conversion``: three transcendental functions."""
 
+LONGEST = 400
+"""The most ops of a loop.  Longer ones are not split for vectors, and each fusion looks at the function again."""
+
 
 def branch_fusion(module: Module) -> None:
     """Fuse such branches in every innermost counted loop; expects normal form."""
@@ -47,7 +50,8 @@ def _next(func: Function) -> _Fusion | None:
     forest = loop_forest(func)
     for loop in forest.loops:
         cold = loop.latch and loop.latch.term and loop.latch.term.attrs.get("cold")
-        if not loop.children and not cold and counted(loop) is not None:
+        short = sum(len(b.ops) for b in loop.blocks) <= LONGEST
+        if short and not loop.children and not cold and counted(loop) is not None:
             for arms in arms_of(loop, forest.dom):
                 fusion = _Fusion(func, arms)
                 if fusion.pays():

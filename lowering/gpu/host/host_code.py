@@ -15,12 +15,13 @@ from ....ir.dominance import Dominators
 from ....ir.graph import Block, Edge, Function, Op, Value
 from ....ir.ops import OPS as IR_OPS
 from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
+from ....loop_level.nest_shape import read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from ..device.patterns import Scan, scan_of
 from . import runtime
 from .launch_builder import LaunchBuilder, among
-from .nests import fill, loops_of, read
+from .nests import fill, loops_of
 from .partition import is_parallel
 from .plan import Plan
 from .residence import Residence
@@ -41,7 +42,8 @@ class HostCode:
         self.types: list[Scalar] = []
         self.space: dict[str, Any] = {
             "L": launches.launches, "D": self.dtypes, "F": self.meanings, "A": self.attrs, "wrap": runtime.wrap,
-            "view": runtime.view, "reshape": runtime.reshape, "now": runtime.now, "T": self.types}
+            "view": runtime.view, "reshape": runtime.reshape, "now": runtime.now, "div": runtime.div,
+            "T": self.types}
 
     def name(self, func: str) -> str:
         return f"f{sorted(self.host).index(func)}"
@@ -186,6 +188,10 @@ class HostFunction:
             return f"{op.name[:3]}({xs[0]}, {xs[1]})"
         if t is F64 and op.name in _INTEGERS:
             return f"{xs[0]} {_INTEGERS[op.name]} {xs[1]}"
+        if t is F64 and op.name == "div":
+            return f"div({xs[0]}, {xs[1]})"
+        if t is I64 and op.name == "cast" and op.attrs["dtype"] is F64:
+            return f"float({xs[0]})"
         if t is BOOL and op.name in ("and", "or"):
             return f"{xs[0]} {op.name} {xs[1]}"
         if t is BOOL and op.name == "not":

@@ -56,6 +56,7 @@ class MapLaunch:
         self._reduced = [k for k, r in enumerate(kernels.results) if is_reduced(r)]
         self._most = MOST_PARTIALS if self._reduced else MOST_GRID if kernels.once else MOST_BLOCKS
         self._threads = kernels.threads
+        self._from_zero = all(known == (0, 1) for known in self.loops)         # the bounds are the sizes
         self._memory = bool(kernels.needs.arena or sums)
         needs = kernels.needs
         self._simple = not (self._memory or needs.recursion or self._scalars or few is not None)
@@ -73,23 +74,27 @@ class MapLaunch:
             return ()
         if self.few is not None and all(carried[k].count() <= FEW for k in self._adding):
             return self.few(rt, bounds, carried, captured)
-        ranges = [(lower, trip_count(lower, upper, step), step) for lower, upper, step in
-                  zip(bounds[::3], bounds[1::3], bounds[2::3])]
+        sizes: Sequence[int] = bounds[1::3]
+        if not self._from_zero:
+            ranges = [(lower, trip_count(lower, upper, step), step) for lower, upper, step in
+                      zip(bounds[::3], sizes, bounds[2::3])]
+            sizes = [n for _, n, _ in ranges]
         count = 1
-        for _, n, _ in ranges:
-            count *= n
+        for n in sizes:
+            count *= n if n > 0 else 0
         if not count:
             return [*carried, *[0] * (len(self.kernels.results) - len(carried))]
-        grid = self.kernels.blocks([n for _, n, _ in ranges], self._most)
-        sizes = [x for r, (first, each) in zip(ranges, self.loops) for x, known in zip(r, (first, None, each))
-                 if known is None]
+        grid = self.kernels.blocks(sizes, self._most)
+        if not self._from_zero:
+            sizes = [x for r, (first, each) in zip(ranges, self.loops) for x, known in zip(r, (first, None, each))
+                     if known is None]
         if self._simple:
             rt.driver.launch(rt.loaded, self.kernel, grid,
                              [rt.status, *sizes, *arguments(carried), *arguments(captured)])
             return carried
         return self._run(rt, grid, sizes, carried, captured)
 
-    def _run(self, rt: Runtime, grid: int, bounds: list[int], carried: Sequence[Any], captured: Sequence[Any]
+    def _run(self, rt: Runtime, grid: int, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]
              ) -> list[Any]:
         """The results of a loop that combines values, or whose threads need memory."""
         kernel, needs, args, keep = self.kernel, self.kernels.needs, [rt.status], []

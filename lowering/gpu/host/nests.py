@@ -9,13 +9,14 @@ values, and what it reads from outside::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import Scalar
+from ....loop_level.nest_shape import captured_by, perfect_nest
 from ....loop_level.types import as_types, buffer_type, type_of
 from ..device.patterns import Scan
 from ..device.scans import Body
@@ -46,7 +47,7 @@ def nest(module: Module, op: Op, func: Function) -> Nest:
     assert innermost.term is not None
     ivs = [x.regions[0].params[0] for x in loops]
     carried = innermost.params[1:]
-    captured = _read_from_outside(innermost.all_ops(), {*ivs, *carried})
+    captured = captured_by(innermost.all_ops(), {*ivs, *carried})
     body = function(module, f"{func.name}.nest", [*ivs, *carried, *captured], innermost.ops, innermost.term.operands)
     body.loc = next((x.loc for x in innermost.all_ops() if x.loc.line), op.loc)
     kinds = ("arg" + op.attrs["best"],) * 2 if "best" in op.attrs else tuple(op.attrs.get("reductions", ()))
@@ -57,7 +58,7 @@ def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> 
     """A nest that adds to elements of ``b``, which its body takes as if it were carried, and returns."""
     region = loops[-1].regions[0]
     ivs = [x.regions[0].params[0] for x in loops]
-    captured = _read_from_outside(region.all_ops(), {*ivs, b})
+    captured = captured_by(region.all_ops(), {*ivs, b})
     body = function(module, f"{func.name}.nest", [*ivs, b, *captured], region.ops, [b])
     body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured))
@@ -76,7 +77,7 @@ def across(module: Module, loops: Sequence[Op], found: Turned, func: Function) -
     """A nest whose body takes elements that are loaded across lines, and the function that loads these."""
     region = loops[-1].regions[0]
     ivs, elements = [x.regions[0].params[0] for x in loops], [op.result for op in found.loads]
-    captured = _read_from_outside(region.all_ops(), set(ivs))
+    captured = captured_by(region.all_ops(), set(ivs))
     fetch = function(module, f"{func.name}.fetch", [*ivs, *captured], found.loads, elements)
     body = function(module, f"{func.name}.nest", [*ivs, *elements, *captured],
                     [op for op in region.ops if op not in found.loads], [])
@@ -103,7 +104,7 @@ def scan(module: Module, op: Op, found: Scan, func: Function) -> ScanParts:
     """
     region = op.regions[0]
     iv, carried = region.params
-    captured = _read_from_outside(region.all_ops(), {iv, carried})
+    captured = captured_by(region.all_ops(), {iv, carried})
     made = found.term.op if found.term.op in region.ops else None
     term = function(module, f"{func.name}.term", [iv, *captured], found.ops, [found.term])
     step = function(module, f"{func.name}.step", [iv, carried, *([found.term] if made else []), *captured],
@@ -112,22 +113,6 @@ def scan(module: Module, op: Op, found: Scan, func: Function) -> ScanParts:
     dtype = found.total.result.type
     assert isinstance(dtype, Scalar)
     return ScanParts(Body(found.role, dtype, term, step, made is not None, found.compacts), tuple(captured))
-
-
-def _only_loop(loops: list[Op]) -> Op | None:
-    """The loop that is all of the last one's body, if it is independent, and carries the same reductions.
-
-    Its bounds must be known outside of all of them.
-    """
-    op, ivs = loops[-1], [x.regions[0].params[0] for x in loops]
-    region = op.regions[0]
-    (*before, inner) = region.ops or (None,)
-    if before or inner is None or inner.name != "for" or not inner.attrs.get("independent"):
-        return None
-    assert region.term is not None
-    same = inner.operands[3:] == region.params[1:] and region.term.operands == inner.results
-    same = same and inner.attrs.get("reductions", ()) == op.attrs.get("reductions", ())
-    return inner if same and not any(v in ivs for v in inner.operands[:3]) else None
 
 
 def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[Op], results: Sequence[Value]
@@ -139,32 +124,6 @@ def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[O
     func.blocks[0].term = Op("return", results)
     module.add(func)
     return func
-
-
-def defined(ops: Iterable[Op]) -> Iterator[Value]:
-    for op in ops:
-        yield from op.results
-        for region in op.regions:
-            yield from region.params
-            yield from defined(region.all_ops())
-
-
-def read(ops: Iterable[Op]) -> Iterator[Value]:
-    for op in ops:
-        yield from op.used()
-        for region in op.regions:
-            yield from read(region.all_ops())
-
-
-def _read_from_outside(ops: Iterable[Op], inside: set[Value]) -> list[Value]:
-    every = list(ops)
-    inside |= set(defined(every))
-    return [v for v in dict.fromkeys(read(every)) if v not in inside and v.const is None]
-
-
-def captured_by(func_ops: Iterable[Op], params: Iterable[Value]) -> list[Value]:
-    """The values that ops read and that neither they nor ``params`` define."""
-    return _read_from_outside(func_ops, set(params))
 
 
 def fill(loops: Sequence[Op]) -> tuple[Value, int] | None:
@@ -187,8 +146,5 @@ def fill(loops: Sequence[Op]) -> tuple[Value, int] | None:
 
 
 def loops_of(op: Op) -> list[Op]:
-    """An independent ``for``, and those within it that are all of the body of the one before; of others the first."""
-    loops = [op]
-    while op.attrs.get("independent") and (inner := _only_loop(loops)) is not None:
-        loops.append(inner)
-    return loops
+    """The nest that begins with an independent ``for``; of others the first loop."""
+    return perfect_nest(op) if op.attrs.get("independent") else [op]

@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from ....ir.dominance import strongly_connected
 from ....ir.graph import Block, Edge, Function, Module, Op, Value
 from ....ir.types import Stack
+from ....loop_level.nest_shape import captured_by, defined, read
 from ....loop_level.types import as_types, buffer_type, type_of
 from ....passes.analysis.loops import Loop, loop_forest, raising_blocks
 from ..device.patterns import is_carried_parallel
-from .nests import captured_by, defined, function, read
+from .nests import function
 from .residence import Residence, is_arithmetic
 
 FEW = 32

@@ -5,6 +5,7 @@ Memory is released when the last array in it is collected.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -408,6 +409,11 @@ _HIGH, _ALL = 1 << 63, 1 << 64
 def wrap(n: int) -> int:
     """An integer modulo 2⁶⁴."""
     return n if -_HIGH <= n < _HIGH else (n + _HIGH) % _ALL - _HIGH
+
+
+def div(x: float, y: float) -> float:
+    """The quotient of IEEE arithmetic."""
+    return x / y if y else float(np.float64(x) * np.copysign(np.inf, y)) if x == x and x else math.nan
 
 
 def meaning(name: str, attrs: dict[str, Any], types: Sequence[Scalar]) -> Callable[..., Any]:
