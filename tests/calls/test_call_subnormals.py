@@ -270,13 +270,13 @@ def rows(a: np.ndarray) -> np.ndarray:
     for i in range(len(a)):
         total = 0.0
         for j in range(a.shape[1]):
-            total += a[i, j] * 0.1
+            total += a[i, j] * 0.125
         out[i] = total
     return out
 
 
 def test_all_threads_of_a_parallel_loop_flush_and_restore(three_threads: None) -> None:
-    a = np.full((64, 300), SMALL)
+    a = np.full((64, 300), 1.25 * 2.0 ** -1022)        # an eighth is subnormal and exact: fused additions do not show
     flush, plain = (jit(rows, parallel=True, flush_subnormals=flag) for flag in (True, False))
     for _ in range(3):
         assert np.all(flush(a) == 0.0)
@@ -284,7 +284,7 @@ def test_all_threads_of_a_parallel_loop_flush_and_restore(three_threads: None) -
 
 
 def rows_in_order(a: np.ndarray) -> np.ndarray:
-    return np.array([sum((float(x) * 0.1 for x in row), 0.0) for row in a])
+    return np.array([sum((float(x) * 0.125 for x in row), 0.0) for row in a])
 
 
 def test_all_threads_of_a_nest_flush_and_restore(three_threads: None) -> None:
