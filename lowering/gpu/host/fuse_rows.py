@@ -122,7 +122,7 @@ def _same(xs: Sequence[Value], ys: Sequence[Value], equal: Equal) -> bool:
 
 
 def _learn(condition: Op | None, equal: Equal) -> None:
-    """What is equal after a check of a condition."""
+    """Note the values that are equal after a check of a condition."""
     if condition is not None and condition.name == "and":
         for v in condition.operands:
             _learn(v.op, equal)

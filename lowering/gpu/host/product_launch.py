@@ -1,4 +1,4 @@
-"""How a product of matrices is launched: by the device's library, or as a generated kernel."""
+"""Launches of products of matrices: by the device's library, or as a generated kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the kernels of a scan are launched (``device/scans.py``)."""
+"""Launches of the kernels of a scan (``device/scans.py``)."""
 
 from __future__ import annotations
 

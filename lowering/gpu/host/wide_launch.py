@@ -1,4 +1,4 @@
-"""How a nest is launched whose threads can access 16 bytes at once (``device/wide.py``)."""
+"""Launches of nests whose threads can access 16 bytes at once (``device/wide.py``)."""
 
 from __future__ import annotations
 
