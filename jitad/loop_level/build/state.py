@@ -185,8 +185,13 @@ class FunctionState(State):
 
 
 def combine(fn: State, name: str, x: Value, y: Value) -> Value:
-    """One step of the reduction, or scan, ``name``."""
-    return fn.writer.do(COMBINE[name], [x, y], **_ANY_ORDER.get(name, {})).result
+    """One step of the reduction, or scan, ``name``.
+
+    The first step of a nest of one element has no order to choose, and a sum with the mark may drop its zero: then the
+    sum of one -0.0 would be -0.0, where NumPy's is 0.0.
+    """
+    marks = {} if x.const is not None else _ANY_ORDER.get(name, {})
+    return fn.writer.do(COMBINE[name], [x, y], **marks).result
 
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or",
