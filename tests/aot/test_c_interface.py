@@ -252,6 +252,7 @@ def test_the_fortran_module(folder: Path) -> None:
     np.testing.assert_allclose(found, [value, *gradient], rtol=1e-14)
 
 
+@pytest.mark.slow
 @needs("cmake")
 def test_the_cmake_package(folder: Path) -> None:
     build = folder / "build"

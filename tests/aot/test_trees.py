@@ -102,6 +102,7 @@ def tree() -> Node:
     return Node(Node(None, Node(None, None, 2, 0.5), 0, 1.0), Node(None, None, 1, -1.0), 2, 0.25)
 
 
+@pytest.mark.slow
 def test_a_recursive_network_from_c(tmp_path: Path) -> None:
     aot.build(tmp_path / "libnet.so", [aot.export(tree_loss, ("f64[h, h]", "f64[v, h]", Node), grad=("net", "t"))],
               header=tmp_path / "net.h", blas=False)

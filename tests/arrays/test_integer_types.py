@@ -312,6 +312,7 @@ def test_integers_beside_what_is_differentiated() -> None:
         jit(lambda x: x.astype(float).sum(), grad=True).grad(image)
 
 
+@pytest.mark.slow
 def test_integers_mapped_and_on_threads() -> None:
     image = np.arange(12, dtype=np.uint8).reshape(3, 4) * np.uint8(20)
     assert_same(jit(lambda x: vmap(lambda r: r * 2 + r[0])(x))(image), np.array([r * 2 + r[0] for r in image]), "vmap")

@@ -224,6 +224,7 @@ def stacked(m, x):
     return np.sum(rows ** 2) + np.sum(norms) + np.sum(np.geomspace(x, 9.0, 5)) + np.sum(np.kaiser(4, x) ** 2)
 
 
+@pytest.mark.slow
 def test_slopes() -> None:
     slopes(parts, A + 0.01)
     slopes(stacked, M[:, :3] + 2, 1.5)

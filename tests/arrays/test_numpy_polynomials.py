@@ -59,6 +59,7 @@ def convolutions(a, v):
             np.correlate(a, v, "same"), np.correlate(a, v, "full")]
 
 
+@pytest.mark.slow
 def test_convolutions() -> None:
     compiled = jit(convolutions)
     for a, v in ((A, V), (V, A), (V, A[:6]), (A[:6], V[:2]), (V[:2], A[:6]), (A, A)):
@@ -84,6 +85,7 @@ def filtered(a, v):
     return np.sum(np.correlate(y, v, "full") ** 2) + np.sum(np.convolve(v, a * a, "valid"))
 
 
+@pytest.mark.slow
 def test_slopes_of_convolutions() -> None:
     slopes(filtered, A, V)
     check_grads(lambda v: np.sum(np.convolve(A, v) ** 3), (V,))
@@ -135,6 +137,7 @@ def fitted(p, x):
     return np.sum(quotient ** 2) + rest.prod() + np.sum(y * y) / 100 + trimmed
 
 
+@pytest.mark.slow
 def test_slopes_of_polynomials() -> None:
     slopes(fitted, V, A[:4])
     check_grads(lambda p, x: np.sum(np.polyval(p, x) ** 2), (V, A), order=1)

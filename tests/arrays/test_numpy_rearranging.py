@@ -284,6 +284,7 @@ def moved(a, m):
     return inserted + turned + joined + np.array_split(a, 3)[1].prod() + np.sum(m[np.tril_indices(3)] ** 3)
 
 
+@pytest.mark.slow
 def test_slopes() -> None:
     slopes(chosen, A)
     slopes(moved, A, np.cos(np.arange(9.0)).reshape(3, 3))

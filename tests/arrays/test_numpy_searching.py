@@ -88,6 +88,7 @@ def counting(a, w, e, i):
             np.histogram(a, len(e)))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_counts_are_numpys():
     f = jit(counting)
@@ -105,6 +106,7 @@ def test_counts_are_numpys():
         assert_alike(jit(np.histogram)(a, edges), np.histogram(a, edges))
 
 
+@pytest.mark.slow
 def test_sums_of_weights_are_differentiated():
     r = np.random.default_rng(2)
 

@@ -121,6 +121,7 @@ def test_nan_is_skipped():
     assert_alike(jit(single)(c), single(c), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_nan_has_no_derivative():
     m = data(4, False)[1] + np.arange(12).reshape(4, 3) / 100
 

@@ -95,6 +95,7 @@ def test_nested_in_loops_and_recursion() -> None:
     agree(loop(checkpoint), loop(same), 0.7, 3)
 
 
+@pytest.mark.slow
 def test_what_it_captures_and_changes() -> None:
     def filling(again: Any) -> Any:
         def f(x: Any) -> Any:

@@ -182,6 +182,7 @@ def test_made_in_a_loop_and_used_after_it() -> None:
     close(listed(X), alone(1.0) + alone(2.0) + alone(3.0))
 
 
+@pytest.mark.slow
 def test_derivatives_of_pullbacks() -> None:
     def slope(x: Any) -> Any:
         return vjp(decay, x)[1](x)[0].sum()

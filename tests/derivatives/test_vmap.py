@@ -45,6 +45,7 @@ def energy(v: Any) -> Any:
 
 # --- axes -------------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_axes() -> None:
     close(vmap(wave)(X), np.sin(X) * X)
     double = vmap(lambda r: r * 2, in_axes=1)

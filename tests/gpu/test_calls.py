@@ -69,6 +69,7 @@ def agree(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(np.asarray(a), b, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_scalars_stay_on_the_device(number: int) -> None:
     """A call waits for the device once at most, at its end, unless a branch depends on a result."""

@@ -104,6 +104,7 @@ print(graph().numpy())
 """
 
 
+@pytest.mark.slow
 def test_a_process_ends_without_a_word() -> None:
     """Arrays, graphs and code that are left at the end are not freed one by one, through modules that are gone."""
     done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True)

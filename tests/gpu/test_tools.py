@@ -66,6 +66,7 @@ def test_the_disk_is_refused() -> None:
         jit(lambda x: x, target="cuda", cache=True)
 
 
+@pytest.mark.slow
 def test_pickles(module: Any) -> None:
     """Functions keep their target, arrays come back to the device; other processes compile for themselves."""
     f, d = module.on_device, gpu.asarray(X, "cuda-sim")

@@ -127,6 +127,7 @@ def test_a_call_that_fails_keeps_nothing() -> None:
     assert free_bytes() == before > 0
 
 
+@pytest.mark.slow
 def test_what_is_free_is_bounded() -> None:
     x = np.ones(1 << 22)
     kept = [squares(x) for _ in range(9)]            # 9 times 32 MiB

@@ -42,6 +42,7 @@ def test_what_a_product_loses_decides(digits: int) -> None:
         assert n % 20 or interpret(f, x) == round(x, digits), x
 
 
+@pytest.mark.slow
 def test_round_of_whole_numbers_and_of_numpy() -> None:
     rounded = jit(lambda x, digits: round(x, digits), static="digits")
     for digits in (-1, -2, -18, -19, -30, 0, 3, None):

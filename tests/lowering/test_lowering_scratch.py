@@ -299,6 +299,7 @@ def until(x: Any, n: int) -> float:
 PROGRAMS = [layers, views, carried, now_and_then, left, nested, recursion, sizes, until]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float], slots: list[str]) -> None:
     compiled = jit(f, grad=True)

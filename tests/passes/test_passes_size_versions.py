@@ -53,6 +53,7 @@ def counted() -> Iterator[list[str]]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [pairs, both(rows)], ids=["pairs", "rows"])
 def test_any_other_size(f: Callable[..., float]) -> None:
     rng = np.random.default_rng(0)

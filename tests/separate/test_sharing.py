@@ -134,6 +134,7 @@ def total(t: Any) -> Any:
     return 0.0 if t is None else t.value + total(t.left) + total(t.right)
 
 
+@pytest.mark.slow
 def test_recursion_with_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     tree, w = Tree(Tree(None, Tree(None, None, 0.5), -1.0), Tree(None, None, 2.0), 0.25), np.array([[0.5, 1], [-1, 0]])
 
