@@ -159,9 +159,6 @@ def register_transforms() -> None:
     register(jit, bound_to, reduced)
 
 
-Handle.register = staticmethod(register_transforms)
-
-
 def exported(fun: Any) -> Dispatcher:
     """The dispatcher of a function for C, which is compiled first if it is plain."""
     return alone(fun if getattr(type(fun), "is_jitad", False) else jit(fun), fun)

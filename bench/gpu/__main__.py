@@ -39,8 +39,8 @@ def ours(name: str, image: Image, arch: str) -> Listing:
 
 
 def main_kernel(kernels: Sequence[Kernel], which: int) -> str:
-    """The name of the kernel that counts; those that combine partial results do not."""
-    return [k.name for k in kernels if not k.name.endswith("_finish")][which]
+    """The name of the kernel that counts: not one that combines partial results, or takes several elements a thread."""
+    return [k.name for k in kernels if not k.name.endswith(("_finish", "_wide"))][which]
 
 
 def comparison(images: dict[str, Image], arch: str) -> Iterator[str]:

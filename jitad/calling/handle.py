@@ -5,6 +5,7 @@ The first call imports the compiler and makes a dispatcher; ``import jitad`` doe
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,12 @@ class Handle:
     call.
     """
 
-    register: Callable[[], None]
-    """``api.register_transforms``, which ``api`` puts here."""
     _lock = handle_lock
+
+    @staticmethod
+    def register() -> None:
+        """Register the transforms; imports ``api``, which a process that only loads a pickled function has not."""
+        importlib.import_module("jitad.api").register_transforms()
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
                  derive: tuple[str, Any] | None = None, whole: bool = False, target: Any = None) -> None:

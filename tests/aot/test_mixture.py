@@ -56,9 +56,10 @@ def numbers(told: str) -> Floats:
 def test_the_digits_of_the_jit_and_wrong_calls(tmp_path: Path) -> None:
     """Digits, errors, threads and 20,000 calls, also under AddressSanitizer."""
     aot.build(tmp_path / "libgmm.so", export(), header=tmp_path / "gmm.h", blas=False)
-    large = problem(5, 4, 300)
     run(*COMPILER, cwd=tmp_path)
-    np.testing.assert_array_equal(numbers(run("./mixture", written(tmp_path, large), cwd=tmp_path)), of_the_jit(large))
+    for large, rtol in ((problem(5, 6, 300), 0.0), (problem(5, 4, 300), 1e-12)):    # for 4, ``jit`` has a version
+        found = numbers(run("./mixture", written(tmp_path, large), cwd=tmp_path))
+        np.testing.assert_allclose(found, of_the_jit(large), rtol=rtol)
     small = written(tmp_path, problem(3, 2, 2))
     assert run("./mixture", small, "20000", cwd=tmp_path) == ALL_WELL
     run(*COMPILER, "-fsanitize=address,undefined", "-fno-sanitize-recover=all", cwd=tmp_path)

@@ -67,6 +67,7 @@ class HostFunction:
         self.margin = "    "
         self.order = list(Dominators(func).preorder())
         self.numbers = {block: k for k, block in enumerate(self.order)}
+        self.at = 0                                  # the number of the block that is being written
 
     def write(self) -> None:
         params = ", ".join(["rt", *map(self.define, self.func.params)])
@@ -83,6 +84,7 @@ class HostFunction:
             self.margin = " " * 8
             self.line(f"{'if' if k == 0 else 'elif'} at == {k}:")
             self.margin = " " * 12
+            self.at = k
             self.block(block)
 
     def line(self, text: str) -> None:
@@ -341,6 +343,8 @@ class HostFunction:
         given = [*results, *map(self._passed, *zip(*edge.passed()))] if edge.args else [*results]
         if params and params != given:
             self.line(f"{margin}{', '.join(params)}, = {', '.join(given)},")
+        if self.numbers[edge.block] <= self.at:
+            self.line(f"{margin}rt.iterate()")
         self.line(f"{margin}at = {self.numbers[edge.block]}")
 
     def _passed(self, param: Value, arg: Value) -> str:

@@ -20,6 +20,7 @@ from ..driver import DeviceBuffer, Driver
 from ..image import STATUS_WORDS
 
 WORD = 8
+TURNS = 1024                           # iterations of a loop of the host between two looks at the status
 ARENA = {"sim": 64 << 20}
 """Bytes of memory for the arrays and frames of all threads of a kernel, where ``JITAD_GPU_ARENA`` (in MiB) is unset."""
 ARENA_OF_DEVICE = 1 << 30
@@ -139,7 +140,7 @@ class Runtime:
     """
 
     __slots__ = ("driver", "loaded", "program", "record", "status", "started", "_numbers", "_next", "_end", "_words",
-                 "_floats", "_serial", "_fresh", "__weakref__")
+                 "_floats", "_serial", "_fresh", "_turns", "__weakref__")
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -153,6 +154,7 @@ class Runtime:
         self._floats = self._words.view(np.float64)
         self._serial: dict[bool, tuple[Owner, Owner]] = {}
         self._fresh = True                           # the arena is as this run has left it
+        self._turns = 0                              # iterations of loops of the host
         driver.fill(self.status, 0, WORD * STATUS_WORDS)
 
     def begin(self, program: Any, loaded: Any) -> None:
@@ -271,6 +273,12 @@ class Runtime:
         """Raise the exception of a kernel that has failed."""
         if self.program.may_fail:
             self.read(self.record, STATUS_WORDS, 0)
+
+    def iterate(self) -> None:
+        """Check the status now and then: a loop of the host may have no end because a kernel before it has failed."""
+        self._turns += 1
+        if not self._turns % TURNS and self.driver.capture is None:
+            self.check()
 
     def fail(self, number: int, *operands: Any) -> None:
         """Raise an exception of the host program, unless a kernel has failed before."""
