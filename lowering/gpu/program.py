@@ -50,7 +50,11 @@ class DeviceProgram:
         try:
             results = rt.finish(self.main(rt, *given), recording)
         except BaseException as error:
-            self.ended_by(error, rt)
+            try:
+                if isinstance(error, Exception) and not recording:
+                    rt.check_before(error)
+            finally:
+                self.ended_by(error, rt)
             raise
         if not recording:                            # otherwise it belongs to what is recorded
             left.append(rt)

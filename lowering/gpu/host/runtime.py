@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import DeviceError
 from ....ir.evaluate.meaning import MEANING
 from ....ir.types import BOOL, F64, I64, Scalar
 from ..device.thread import FRAME, STACK, WORDS
@@ -273,6 +274,16 @@ class Runtime:
         """Raise the exception of a kernel that has failed."""
         if self.program.may_fail:
             self.read(self.record, STATUS_WORDS, 0)
+
+    def check_before(self, error: Exception) -> None:
+        """Raise the exception of a kernel that has failed before ``error``, which may be due to what it left."""
+        try:
+            self.check()
+        except DeviceError:                          # a lost device says no more
+            return
+        except Exception as failed:
+            if type(failed) is not type(error) or str(failed) != str(error):
+                raise failed from None
 
     def iterate(self) -> None:
         """Check the status now and then: a loop of the host may have no end because a kernel before it has failed."""
