@@ -1,6 +1,7 @@
 """What a user reads when a device fails: no memory, an access that no check has found, a device that is lost."""
 
 import gc
+import math
 import subprocess
 import sys
 from typing import Any, cast
@@ -122,3 +123,31 @@ def test_kernels_after_a_failure_do_nothing(target: str) -> None:
             f(X, np.array([1, 7]))
         assert np.array_equal(f(X, np.array([1, 0])).numpy(), X[[0, 2]])
     assert jitad.DeviceError.__mro__[1] is jitad.JitadError
+
+
+# --- what a failed kernel leaves ----------------------------------------------------------------------
+
+def roots(x: float, p: Any) -> Any:
+    """Reads behind the end of ``part`` in a kernel; the host uses the sizes and the stack that the kernel has left."""
+    u = p * x
+    some = ((np.arange(3) > 3) ^ (np.arange(3) > 0)) ^ ((np.arange(3) > 3) & (x > 0.75))
+    zero = (np.zeros((2, 3)) * np.array([0.5, -0.25, 1.5])).max(axis=0)
+    weights = np.where((some ^ some) & (x < 0.05), zero, np.where(some ^ some, np.array([0.5, -0.25, 1.5]), 0.5)) * 1.0
+    v = np.correlate(u, weights[::-1], "full")[:len(u)]
+    w = (np.correlate(u[::-1], weights[::-1], "full")[:len(u)])[:len(v)]
+    part = v[:len(v) // 3] * 0.5
+    out = np.zeros(40)
+    for i in range(40):
+        t = part[i] * 2.0
+        first = part[i]
+        while t > 0.1:
+            t = math.sin(t) * 0.9 - 0.01
+        out[i] = t + first
+    s = (np.cos(np.arange(len(out)) + 0.4) * out).sum()
+    return float(s) + 0.0 * np.tanh((v * p[::-1]).sum() + w.sum())
+
+
+def test_a_failed_kernel_explains_what_the_host_makes_of_its_results() -> None:
+    f = jit(roots, target="cuda-sim", grad=(0, 1))
+    with pytest.raises(IndexError, match="index 1 is out of bounds for axis 0 with size 1"):
+        f.value_and_grad(-0.8367, np.array([-1.18559599, -0.13853044, 1.11148252]))
