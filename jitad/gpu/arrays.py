@@ -18,8 +18,8 @@ from numpy.lib.stride_tricks import as_strided
 from ..errors import ShapeError, TypeInferenceError
 from ..frontend.captured.array_classes import ARRAYS
 from ..lowering.gpu.driver import Driver
-from ..lowering.gpu.host.runtime import DeviceArray as Passed
-from ..lowering.gpu.host.runtime import Owner
+from ..lowering.gpu.host.device_array import DeviceArray as Passed
+from ..lowering.gpu.host.device_array import Owner
 from . import dlpack, strided
 from .cuda import DEFAULT_STREAM, CudaDriver
 from .dlpack import Foreign

@@ -18,8 +18,9 @@ from ..frontend.columns.list_columns import Columns
 from ..frontend.columns.pack import Packed
 from ..ir.types import INSTEAD, Array, from_numpy
 from ..lowering.gpu.driver import Driver
-from ..lowering.gpu.host.runtime import DeviceArray as Passed
-from ..lowering.gpu.host.runtime import Owner, is_recording
+from ..lowering.gpu.host.device_array import DeviceArray as Passed
+from ..lowering.gpu.host.device_array import Owner
+from ..lowering.gpu.host.runtime import is_recording
 from ..lowering.gpu.program import DeviceProgram
 from ..lowering.python.entry import Entry
 from ..pytree import Structure

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from jitad.lowering.gpu.driver import DeviceBuffer, Driver
-from jitad.lowering.gpu.host.runtime import DeviceArray, release_idle
+from jitad.lowering.gpu.host.device_array import DeviceArray
+from jitad.lowering.gpu.host.runtime import release_idle
 from jitad.lowering.gpu.program import DeviceProgram, compile_program
 from jitad.lowering.math.ops import Options
 

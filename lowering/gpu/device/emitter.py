@@ -144,6 +144,10 @@ class Emitter:
             return y if x == "1" else x
         return "0" if "0" in (x, y) else self._int("mul", x, y, lambda a, b: a * b)
 
+    def divided(self, x: str, by: int) -> str:
+        """``x``, which is not negative, divided by a literal."""
+        return x if by == 1 or x == "0" else self.code.op(f"udiv i64 {x}, {by}")
+
     def product(self, sizes: Sequence[str]) -> str:
         out = "1"
         for n in sizes:

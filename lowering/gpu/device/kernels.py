@@ -196,9 +196,7 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     captured = [w.given(t, "captured", k in resident[1]) for k, t in enumerate(
         body.param_types[(2 if outlined else len(loops)) + len(carried):])]
     once = not (memory or reduced or any(r.adding in (LOCAL, APART) for r in results))
-    first, threads = w.first(), "0" if once else w.threads()
-    if threads_each > 1:
-        first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") if x != "0" else x for x in (first, threads))
+    first, threads = (w.divided(x, threads_each) for x in (w.first(), "0" if once else w.threads()))
     count = w.unless_failed(w.product([n for _, n, _ in bounds]))
     ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
     shared_arrays = {k: carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
@@ -219,12 +217,8 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
         made, _ = call(w, body, ctx, [*args, *given, *captured], suffix)
         parts = iter(made())
         values = [assemble(r.type, [next(parts) for _ in parts_of(r.type)]) for r in results]
-        left = [k for k in scalars if k not in reduced]
-        if left:
-            def store() -> None:
-                for k in left:
-                    _store_slot(w, out, scalars.index(k), _scalar(results[k].type), str(values[k]))
-            w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
+        left = [(scalars.index(k), _scalar(results[k].type), str(values[k])) for k in scalars if k not in reduced]
+        _store_last(w, out, i, count, left)
         return [str(values[k]) for k in reduced]
     if once:
         def one() -> None:
@@ -237,12 +231,21 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     if not reduced:
         return MapKernel(w.write(), None, needs, tuple(results), threads_each)
     total = dict(zip(reduced, totals))
-    shown = [Reduced(tuple(scalars.index(k) for k in g), results[g[0]].role, tuple(_scalar(results[k].type) for k in g),
-                     tuple(str(carried[k]) for k in g), tuple(total[k] for k in g)) for g in groups]
+    shown = [Reduced(tuple(map(scalars.index, g)), results[g[0]].role, tuple(_scalar(results[k].type) for k in g),
+                     tuple(str(carried[k]) for k in g), tuple(map(total.__getitem__, g))) for g in groups]
     _reduce_block(w, out, partial, shown)
     kernel = w.write()
     finish = _finish(shared, f"{name}_finish", loc, shown, block, [[k in resident[0] for k in g] for g in groups])
     return MapKernel(kernel, finish, needs, tuple(results))
+
+
+def _store_last(w: KernelWriter, out: str, i: str, count: str, left: Sequence[tuple[int, Scalar, str]]) -> None:
+    """Store the scalars that the last iteration leaves: for each its slot, type and value."""
+    def store() -> None:
+        for slot, t, value in left:
+            _store_slot(w, out, slot, t, value)
+    if left:
+        w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
 
 
 def indices(w: Emitter, i: str, bounds: Sequence[tuple[str, ...]]) -> list[str]:

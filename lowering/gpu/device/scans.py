@@ -11,6 +11,7 @@ number of iterations.  Each block reads its part twice: it would take waiting fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 
@@ -66,7 +67,7 @@ def scan_kernels(shared: Shared, name: str, loc: Loc, known: Known, body: Body, 
                        _Loop(shared, name, loc, known, body, resident).scan())
 
 
-class _Scan(KernelWriter):
+class _Scan(KernelWriter, ABC):
     """A kernel that goes through the iterations ``k < count``, ``part`` of them in a block."""
 
     def __init__(self, shared: Shared, name: str, loc: Loc, body: Body, resident: bool) -> None:
@@ -76,11 +77,13 @@ class _Scan(KernelWriter):
             ("i64", "count"), ("i64", "part"), ("ptr", "partial")))
         self.before = str(self.given(self.t, "before", resident))
 
+    @abstractmethod
     def term(self, k: str) -> str:
-        raise NotImplementedError
+        """The term of iteration ``k``."""
 
+    @abstractmethod
     def step(self, k: str, carried: str, term: str) -> None:
-        raise NotImplementedError
+        """Append iteration ``k``."""
 
     def combine(self, x: str, y: str) -> str:
         return reduce.combine(self, self.body.role, self.t, x, y)

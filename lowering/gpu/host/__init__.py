@@ -6,11 +6,14 @@ Files, in reading order::
     nests           bodies of loops as functions
     fuse_rows       nests that go through the same rows become one
     plan            the printed plan
-    runtime         arrays of the device, the status, scalars
-    launches        how kernels are launched
-    wide_launch     how a nest is whose threads can access 16 bytes
-    scan_launch     how the kernels of a scan are
-    product_launch  how a product of matrices is
+    residence       decides which scalars stay on the device
+    device_array    buffers, views of them
+    scalars         numbers on the host
+    runtime         the status, scalars that kernels compute, the arena
+    launches        launches of kernels
+    wide_launch     of nests whose threads can access 16 bytes at once
+    scan_launch     of scans
+    product_launch  of products of matrices
     launch_builder  writes the kernels of each launch
     host_code       the Python source of the host program
 """

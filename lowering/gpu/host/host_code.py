@@ -1,7 +1,7 @@
 """The host program: Python source code for the functions of the host.
 
 A function is ``def f(rt, …)``, whose blocks are the cases of a loop over ``at``, the number of the next block; a
-function of one block has no loop.  Scalars are Python numbers (``runtime.as_host``), buffers ``DeviceArray``, stacks
+function of one block has no loop.  Scalars are Python numbers (``scalars.as_host``), buffers ``DeviceArray``, stacks
 tuples that end in the stack below.  ``L[3]`` is a launch, ``D[0]`` a dtype, ``F[2]`` the meaning of an op.
 """
 
@@ -19,7 +19,7 @@ from ....loop_level.nest_shape import read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
 from ..device.patterns import Scan, scan_of
-from . import runtime
+from . import device_array, runtime, scalars
 from .launch_builder import LaunchBuilder, among
 from .nests import fill, loops_of
 from .partition import is_parallel
@@ -41,8 +41,8 @@ class HostCode:
         self.attrs: list[Any] = []
         self.types: list[Scalar] = []
         self.space: dict[str, Any] = {
-            "L": launches.launches, "D": self.dtypes, "F": self.meanings, "A": self.attrs, "wrap": runtime.wrap,
-            "view": runtime.view, "reshape": runtime.reshape, "now": runtime.now, "div": runtime.div,
+            "L": launches.launches, "D": self.dtypes, "F": self.meanings, "A": self.attrs, "wrap": scalars.wrap,
+            "view": device_array.view, "reshape": device_array.reshape, "now": runtime.now, "div": scalars.div,
             "T": self.types}
 
     def name(self, func: str) -> str:
@@ -124,7 +124,7 @@ class HostFunction:
             return f"({int(x)})" if x < 0 else str(int(x))
         if t is BOOL:
             return str(bool(x))
-        value = runtime.as_host(t.np.type(x))
+        value = scalars.as_host(t.np.type(x))
         if t is F64 and value == value and abs(value) != float("inf"):
             return f"({value!r})"
         return f"A[{self.code.entry(self.code.attrs, value)}]"
@@ -199,7 +199,7 @@ class HostFunction:
         if t is BOOL and op.name == "not":
             return f"not {xs[0]}"
         types = [dtype_of(v.type) for v in op.operands]
-        k = self.code.entry(self.code.meanings, runtime.meaning(op.name, op.attrs, types))
+        k = self.code.entry(self.code.meanings, scalars.meaning(op.name, op.attrs, types))
         return f"F[{k}]({', '.join(xs)})"
 
     def _for(self, op: Op) -> None:

@@ -11,7 +11,9 @@ from ....loop_level.types import Buffer
 from ..device.kernels import FEW, Known, MapKernel, Result
 from ..device.values import parts_of
 from ..image import Kernel
-from .runtime import STRIP, WORD, DeviceArray, Owner, Pending, Runtime, arena_size, arguments, decoded, depth
+from .device_array import WORD, DeviceArray, Owner
+from .runtime import STRIP, Pending, Runtime, arena_size, arguments, depth
+from .scalars import decoded
 
 MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ..device.tiles import TILE
 from ..driver import Matrix, Product
 from ..image import Kernel
+from .device_array import DeviceArray
 from .launches import MOST_BLOCKS, blocks_for
-from .runtime import DeviceArray, Runtime, arguments
+from .runtime import Runtime, arguments
 
 LEAST_TILED = 16
 """Rows and columns from which a product is computed in tiles: a smaller one would leave most of a tile empty."""

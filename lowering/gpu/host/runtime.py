@@ -1,26 +1,22 @@
-"""The state of a host program while it runs: arrays in device memory, the status, scalars that kernels compute.
-
-Memory is released when the last array in it is collected.
-"""
+"""The state of a host program while it runs: the status, scalars that kernels compute, an arena."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ....errors import DeviceError
-from ....ir.evaluate.meaning import MEANING
 from ....ir.types import BOOL, F64, I64, Scalar
 from ..device.thread import FRAME, STACK, WORDS
 from ..driver import DeviceBuffer, Driver
 from ..image import STATUS_WORDS
+from .device_array import WORD, DeviceArray, Owner
+from .scalars import as_argument, as_host, decoded, word
 
-WORD = 8
 TURNS = 1024                           # iterations of a loop of the host between two looks at the status
 ARENA = {"sim": 64 << 20}
 """Bytes of memory for the arrays and frames of all threads of a kernel, where ``JITAD_GPU_ARENA`` (in MiB) is unset."""
@@ -41,65 +37,6 @@ def depth(driver: Driver) -> int:
 def arena_size(driver: Driver) -> int:
     given = os.environ.get("JITAD_GPU_ARENA")
     return int(given) << 20 if given else ARENA.get(driver.arch, ARENA_OF_DEVICE)
-
-
-class Owner:
-    """Memory of the device, released when it is collected."""
-
-    __slots__ = ("address", "driver", "size", "__weakref__")
-
-    def __init__(self, driver: Driver, size: int) -> None:
-        self.address = 0
-        self.driver, self.size = driver, size
-        self.address = driver.allocate(size or WORD)
-
-    def release(self) -> None:
-        address = self.address
-        if address:
-            self.address = 0
-            self.driver.free(address)
-
-    __del__ = release
-
-
-class DeviceArray:
-    """A buffer of the loop level: ``strides``, in elements, is None in C order.  ``owner`` is kept alive.
-
-    An argument has no ``owner``, since its memory is not the program's; ``lender`` is then what keeps it.
-    """
-
-    __slots__ = ("owner", "address", "shape", "strides", "dtype", "lender", "_words")
-
-    def __init__(self, owner: Owner | None, address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None,
-                 dtype: np.dtype) -> None:
-        self.owner, self.address, self.shape, self.strides, self.dtype = owner, address, shape, strides, dtype
-        self.lender: Any = None
-        self._words: tuple[int, ...] | None = None
-
-    def steps(self) -> tuple[int, ...]:
-        """The stride of each axis in elements."""
-        if self.strides is not None:
-            return self.strides
-        out = [1]
-        for n in reversed(self.shape[1:]):
-            out.insert(0, out[0] * n)
-        return tuple(out)
-
-    def at(self, index: Sequence[int]) -> int:
-        """The address of an element."""
-        return self.address + self.dtype.itemsize * sum(i * s for i, s in zip(index, self.steps()))
-
-    def count(self) -> int:
-        out = 1
-        for n in self.shape:
-            out *= n
-        return out
-
-    def words(self) -> tuple[int, ...]:
-        """The parts of the buffer as arguments of a kernel."""
-        if self._words is None:
-            self._words = self.address, *self.shape, *(self.strides or ())
-        return self._words
 
 
 class Pending:
@@ -294,7 +231,7 @@ class Runtime:
     def fail(self, number: int, *operands: Any) -> None:
         """Raise an exception of the host program, unless a kernel has failed before."""
         self.check()
-        raise self.program.failures(number + 1, *map(_word, operands))
+        raise self.program.failures(number + 1, *map(word, operands))
 
     # --- results ------------------------------------------------------------------------------------
 
@@ -378,33 +315,6 @@ def forget_locals(error: BaseException) -> None:
         at = at.tb_next
 
 
-def _word(x: Any) -> int:
-    if isinstance(x, (float, np.floating)):
-        return int(np.array(x, np.float64).view(np.int64))
-    return (int(x) + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def as_host(x: Any) -> Any:
-    """A scalar on the host: a Python number for f64, i64 and bool, a NumPy scalar otherwise."""
-    return x.item() if x.dtype in (np.float64, np.int64, np.bool_) else x
-
-
-def decoded(words: np.ndarray, t: Scalar) -> Any:
-    """The scalar in the first bytes of a slot."""
-    return as_host(words.view(np.uint8)[:t.np.itemsize].view(t.np)[0])
-
-
-def as_argument(x: Any) -> int | float:
-    """A scalar as an argument of a kernel; integers are signed."""
-    if isinstance(x, (bool, np.bool_)):
-        return int(x)
-    if isinstance(x, (float, np.floating)):
-        return float(x)
-    if isinstance(x, np.unsignedinteger):
-        return int(x.view(x.dtype.name[1:]))
-    return int(x)
-
-
 def arguments(xs: Sequence[Any]) -> list[int | float]:
     out: list[int | float] = []
     for x in xs:
@@ -418,46 +328,6 @@ def arguments(xs: Sequence[Any]) -> list[int | float]:
         else:
             out.append(as_argument(x))
     return out
-
-
-# --- scalars of host programs -------------------------------------------------------------------------------
-
-_HIGH, _ALL = 1 << 63, 1 << 64
-
-
-def wrap(n: int) -> int:
-    """An integer modulo 2⁶⁴."""
-    return n if -_HIGH <= n < _HIGH else (n + _HIGH) % _ALL - _HIGH
-
-
-def div(x: float, y: float) -> float:
-    """The quotient of IEEE arithmetic."""
-    return x / y if y else float(np.float64(x) * np.copysign(np.inf, y)) if x == x and x else math.nan
-
-
-def meaning(name: str, attrs: dict[str, Any], types: Sequence[Scalar]) -> Callable[..., Any]:
-    """An elementwise op on scalars of the host."""
-    run, kinds = MEANING[name], [t.np.type for t in types]
-
-    def apply(*xs: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return as_host(np.asarray(run(attrs, *(kind(x) for kind, x in zip(kinds, xs))))[()])
-    return apply
-
-
-# --- views --------------------------------------------------------------------------------------------------
-
-def view(attrs: dict[str, Any], a: DeviceArray, *where: int) -> DeviceArray:
-    """``a[s0 : s0+l0*t0 : t0, …]`` without the axes ``drop``, in the order ``perm``."""
-    steps, starts, lengths, jumps = a.steps(), where[0::3], where[1::3], where[2::3]
-    kept = [k for k in range(len(steps)) if k not in attrs.get("drop", ())]
-    order = [kept[p] for p in attrs.get("perm", range(len(kept)))]
-    strides = None if attrs.get("contiguous") else tuple(jumps[k] * steps[k] for k in order)
-    return DeviceArray(a.owner, a.at(starts), tuple(lengths[k] for k in order), strides, a.dtype)
-
-
-def reshape(a: DeviceArray, *shape: int) -> DeviceArray:
-    return DeviceArray(a.owner, a.address, shape, a.strides, a.dtype)
 
 
 # --- from the caller ------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from typing import Any
 from ....ir.types import Scalar
 from ..device.kernels import Known
 from ..device.scans import TILE, ScanKernels
+from .device_array import WORD
 from .launches import trip_count
-from .runtime import WORD, Pending, Runtime, arguments
+from .runtime import Pending, Runtime, arguments
 
 MOST_PARTS = 1024
 """Blocks at most, whose totals one block scans in a tile."""
