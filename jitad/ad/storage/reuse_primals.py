@@ -18,8 +18,10 @@ from ...passes.analysis.cfg import append
 
 Key = tuple[str, tuple[Value, ...]]
 
+Reaches = Callable[[Block, Block, bool], bool]
 
-def read_again(forward: Iterable[Block], bars: Collection[Block], reaches: Callable[[Block, Block, bool], bool]) -> None:
+
+def read_again(forward: Iterable[Block], bars: Collection[Block], reaches: Reaches) -> None:
     """Make the blocks ``bars`` read values that the blocks ``forward`` have computed.
 
     ``reaches(f, bar, saved)``: True if ``bar`` can read a value of ``f`` at the cost of a load, where ``saved`` says
@@ -71,7 +73,6 @@ def _key(op: Op) -> Key:
     return op.name, tuple(op.operands)
 
 
-def _first(candidates: list[Op], bar: Block, saved: set[Value],
-           reaches: Callable[[Block, Block, bool], bool]) -> Value | None:
+def _first(candidates: list[Op], bar: Block, saved: set[Value], reaches: Reaches) -> Value | None:
     return next((op.result for op in candidates
                  if op.block is not None and reaches(op.block, bar, op.result in saved)), None)
