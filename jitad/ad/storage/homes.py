@@ -133,17 +133,23 @@ class Homes:
         """The innermost loop around the definition of ``v``, or None at the top level."""
         return self.levels.get(v.block)
 
-    def _at_hand(self, block: Block, bar: Block) -> bool:
-        """True if ``bar`` should read the values of ``block`` rather than recompute them.
+    def _at_hand(self, block: Block, bar: Block, saved: bool) -> bool:
+        """True if ``bar`` should read a value of ``block`` rather than recompute it.
 
-        They are then in a register, or in a frame of an uncounted loop, which runs one iteration at a time in both
-        sweeps.
+        It is then in a register, or in a frame of an uncounted loop, which runs one iteration at a time in both
+        sweeps, or in memory that one recomputed iteration fills and reads, or it is ``saved`` in any case.
         """
         level, home = self.levels.get(block), self.sweep.home.get(bar)
-        if home is None or not (level is None or level in self.reruns or counted(level) is None):
+        if home is None or not (saved or level is None or counted(level) is None or self._in_rerun(level)):
             return False
         loop = self.sweep.forest.loop_of(self.original.get(block, block))
         return self._dominates(block, home) and (loop is None or home in loop.blocks)
+
+    def _in_rerun(self, level: Loop | None) -> bool:
+        """True if ``level`` is a recomputed iteration, or a loop in one."""
+        while level is not None and level not in self.reruns:
+            level = level.parent
+        return level is not None
 
     def _uncounted(self, bar: Block) -> Block | None:
         """The forward block that ``bar`` reverses, if frames of an uncounted loop hold its values, else None."""
