@@ -296,7 +296,7 @@ def test_finished_parts_are_not_saved() -> None:
 
 
 def test_columns_that_are_final_when_they_are_read() -> None:
-    """A factorisation in place saves a column for each step, none for each of the columns that it is subtracted from."""
+    """A factorisation in place saves a column for each step, none for each column that it is subtracted from."""
     compiled = jit(cholesky_in_place, grad=True)
     compiled.value_and_grad(matrix())
     func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
