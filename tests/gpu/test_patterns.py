@@ -1,4 +1,4 @@
-"""Loops that carry something and run in parallel all the same: scans, searches, additions to elements.
+"""Loops that carry something and run in parallel all the same: scans, searches, additions to elements, overwriting.
 
 Each program is compiled once, and run for sizes around those of warps, tiles and grids, each time in another order of
 threads, with every access to memory checked.
@@ -141,6 +141,28 @@ def test_gradients_of_gathers() -> None:
         case = compiled(lambda x, i, f=fun: grad(f)(x, i), np.ones(8), np.zeros(5, np.int64))
         assert "by atomics" in case.program.plan()
         at_sizes(case, lambda n: [RNG.normal(size=40), RNG.integers(0, 10, n)])
+
+
+# --- overwriting ------------------------------------------------------------------------------------------
+
+def stored(x: Any, index: Any, v: Any) -> Any:
+    """Numbers, rows, places of two indices, a mask, and what the gradient stores."""
+    def loss(x: Any, v: Any) -> Any:
+        y = x.copy()
+        y[index] = v
+        return (y ** 2).sum()
+    y, rows, z = x.copy(), np.zeros((len(x), 3), x.dtype), np.zeros((5, len(x)), bool)
+    y[index] = v
+    rows[index] = np.stack((v, v + 1, v * 2), axis=1)
+    z[index % 5, index] = v > 0
+    return y, rows, z, grad(loss, (0, 1))(x, v)
+
+
+def test_the_last_store_counts() -> None:
+    """Of several to one element, in any order of threads."""
+    case = compiled(stored, np.ones(5), np.zeros(5, np.int64), np.ones(5))
+    assert case.program.plan().count("finds the last store") >= 4
+    at_sizes(case, lambda n: [RNG.normal(size=40), RNG.integers(-40, 40, n), RNG.normal(size=n)])
 
 
 # --- sorting ----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ Files, in reading order::
     rows             bodies that the lanes of a warp execute together
     kernels          kernels for loops, and for parts of a program in one thread
     scans            kernels for running totals
+    overwrites       kernels for stores to places that are read from memory
     turned           kernels that read arrays across their lines, such as transpositions
     tiles            kernels for products of matrices
     wide             kernels whose threads access 16 bytes at once

@@ -96,6 +96,10 @@ class Emitter:
         name = "fadd" if t.is_float else "add"
         self.access(f"atomicrmw {name} ptr {ptr}, {types.memory(t)} {value} monotonic, align {types.width(t)}")
 
+    def atomic_max(self, t: Scalar, value: str, ptr: str) -> None:
+        """Replace an element by the greater of the two; ``t`` is a type of integers."""
+        self.access(f"atomicrmw max ptr {ptr}, {types.memory(t)} {value} monotonic, align {types.width(t)}")
+
     def offset(self, ptr: str, count: str, of: str = "i8") -> str:
         if count == "0":
             return ptr

@@ -10,11 +10,16 @@
   with it::
 
       for %i { %k = load %index, %i;  %x = load %b, %k;  %y = add %x, …;  store %y, %b, %k }
+
+* *Overwriting* of elements, such as ``b[index] = values``: of the stores to one element the last one counts, and
+  nothing reads them::
+
+      for %i { %k = load %index, %i;  %x = load %a, %i;  store %x, %b, %k }
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ....ir.graph import Block, Op, Value
@@ -45,8 +50,8 @@ class Scan:
 
 
 def is_carried_parallel(op: Op) -> bool:
-    """True for a ``for`` that is a scan, a search, or additions."""
-    return "best" in op.attrs or scan_of(op) is not None or added_by(op) is not None
+    """True for a ``for`` that is a scan, a search, additions, or overwriting."""
+    return "best" in op.attrs or scan_of(op) is not None or added_by(op) is not None or overwriting(op) is not None
 
 
 # --- scans ------------------------------------------------------------------------------------------------
@@ -65,7 +70,7 @@ def scan_of(op: Op) -> Scan | None:
     term = second if first is carried else first
     if term is carried:
         return None
-    ops = slice_of(region, term)
+    ops = needed_for(region, [term])
     if any(carried in x.operands for x in ops):
         return None
     compacts = bool(op.attrs.get("compacts"))
@@ -79,9 +84,9 @@ def is_plain(ops: Sequence[Op]) -> bool:
     return all(x.name in _PLAIN or x.name in IR_OPS and IR_OPS[x.name].elementwise for x in ops)
 
 
-def slice_of(region: Block, v: Value) -> tuple[Op, ...]:
-    """The ops of a block on which a value depends, in order."""
-    needed = {v}
+def needed_for(region: Block, vs: Iterable[Value]) -> tuple[Op, ...]:
+    """The ops of a block on which values depend, in order."""
+    needed = set(vs)
     found: list[Op] = []
     for op in reversed(region.ops):
         if any(r in needed for r in op.results):
@@ -155,6 +160,23 @@ def added_by(op: Op) -> Value | None:
     except NotAdded:
         return None
     return b if all(_reads_elsewhere(x, t.alias) for x in region.ops if x not in loads and x not in stores) else None
+
+
+# --- overwriting ------------------------------------------------------------------------------------------
+
+def overwriting(op: Op) -> Op | None:
+    """The store of a nest of loops that stores to elements of one array, which it does not read."""
+    loops = in_order(op)
+    region = loops[-1].regions[0]
+    stores = [x for x in region.ops if x.name == "store"]
+    if len(stores) != 1 or any(loop.operands[3:] for loop in loops) or not is_plain(region.ops):
+        return None
+    store, = stores
+    b = store.operands[1]
+    alias = buffer_type(b).alias
+    if alias is None or b.op in region.ops or not all(_reads_elsewhere(x, alias) for x in region.ops if x is not store):
+        return None
+    return store
 
 
 def _reads_elsewhere(op: Op, alias: int) -> bool:

@@ -13,6 +13,7 @@ Files, in reading order::
     launches        launches of kernels
     wide_launch     of nests whose threads can access 16 bytes at once
     scan_launch     of scans
+    overwrite_launch  of stores of which the last one counts
     product_launch  of products of matrices
     launch_builder  writes the kernels of each launch
     host_code       the Python source of the host program

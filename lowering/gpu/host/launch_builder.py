@@ -16,7 +16,8 @@ from ..device import kernels, memory
 from ..device.emitter import Shared
 from ..device.function import write_function
 from ..device.kernels import Needs, Result
-from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order
+from ..device.overwrites import overwrite_kernels
+from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order, overwriting
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
 from ..device.scans import TILE, scan_kernels
@@ -26,7 +27,8 @@ from ..device.turned import Turned, turned, turned_kernel
 from ..device.wide import Wide, wide, wide_kernel
 from ..image import WARP, Kernel
 from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
-from .nests import Nest, across, additions, elementwise, loops_of, nest, scan
+from .nests import Nest, across, additions, elementwise, loops_of, nest, overwrites, scan
+from .overwrite_launch import OverwriteLaunch
 from .partition import callees, reached
 from .plan import Plan
 from .product_launch import ProductLaunch
@@ -67,7 +69,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide"))}
+        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide", "claim"))}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -89,6 +91,8 @@ class LaunchBuilder:
         """
         if not op.attrs.get("independent") and (b := added_by(op)) is not None:
             return self._additions(additions(self.module, in_order(op), b, func), resident)
+        if not op.attrs.get("independent") and (store := overwriting(op)) is not None:
+            return self._overwrites(*overwrites(self.module, in_order(op), store, func), resident)
         if (loads := turned(loops_of(op))) is not None:
             return self._across(loops_of(op), loads, func, resident)
         found = nest(self.module, op, func)
@@ -151,6 +155,18 @@ class LaunchBuilder:
         few = made[1] if len(made) > 1 else None
         launch = MapLaunch(made[0], tuple(known), adders, few)
         return self._add(launch, *(m.kernel for m in made), *adders.values()), found
+
+    def _overwrites(self, found: Nest, places: Function, resident: Container[Value]) -> tuple[int, Nest]:
+        """The launch of a nest that stores to elements of an array, the last one to each."""
+        known = tuple((loop.operands[0].const, loop.operands[2].const) for loop in found.loops)
+        for function in (found.body, places):
+            self._write(function.name)
+        claim, store = overwrite_kernels(self.shared, self._name(found.body.name), found.body.loc, known,
+                                         buffer_type(found.carried[0]), places, found.body,
+                                         among(found.captured, resident))
+        self.plan.kernel(claim, "an iteration a thread", "finds the last store to each element of an array")
+        self.plan.kernel(store, "an iteration a thread", "makes these stores")
+        return self._add(OverwriteLaunch.of(claim, store, known), claim, store), found
 
     def _adder(self, func: Function, t: Scalar) -> Kernel:
         """The kernel that adds up the arrays of the threads."""

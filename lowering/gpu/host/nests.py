@@ -18,7 +18,7 @@ from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.nest_shape import captured_by, perfect_nest
 from ....loop_level.types import as_types, buffer_type, type_of
-from ..device.patterns import Scan
+from ..device.patterns import Scan, needed_for
 from ..device.scans import Body
 from ..device.turned import Turned
 from ..device.wide import Wide
@@ -62,6 +62,19 @@ def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> 
     body = function(module, f"{func.name}.nest", [*ivs, b, *captured], region.ops, [b])
     body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured))
+
+
+def overwrites(module: Module, loops: Sequence[Op], store: Op, func: Function) -> tuple[Nest, Function]:
+    """A nest that stores to elements of an array: its body as a function to the value and its place, and one that
+    returns the place alone."""
+    region = loops[-1].regions[0]
+    value, b, *at = store.operands
+    ivs, ops = [x.regions[0].params[0] for x in loops], [op for op in region.ops if op is not store]
+    captured = [v for v in captured_by([*region.all_ops()], set(ivs)) if v is not b]
+    body = function(module, f"{func.name}.nest", [*ivs, *captured], ops, [value, *at])
+    place = function(module, f"{func.name}.place", [*ivs, *captured], needed_for(region, at), at)
+    body.loc = place.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (b,), (), tuple(captured)), place
 
 
 def elementwise(module: Module, loops: Sequence[Op], found: Wide, captured: Sequence[Value], func: Function
