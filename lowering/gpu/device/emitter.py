@@ -182,6 +182,11 @@ class Emitter:
         convergent = self.writer.attributes("convergent nounwind")
         self.code.do(f"call void {self.writer.declare('gpu.barrier', 'void', '', convergent)}()")
 
+    def ballot(self, condition: str) -> str:
+        """A bit for each lane of the warp in which a condition holds."""
+        convergent = self.writer.attributes("convergent nounwind")
+        return self.code.op(f"call i32 {self.writer.declare('gpu.ballot', 'i32', 'i1', convergent)}(i1 {condition})")
+
     # --- control ------------------------------------------------------------------------------------
 
     def loop(self, start: str, end: str, step: str, body: Body, carried: Sequence[tuple[str, str]] = (),

@@ -1,4 +1,4 @@
-"""Launches of the kernels for stores of which the last one counts (``device/overwrites.py``)."""
+"""Launches of the kernels for stores of which the last one counts (``kernels/overwrites.py``)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..device.kernels import Known, MapKernel, Needs
 from ..image import Kernel
+from ..kernels.loops import MapKernel, Needs
+from ..kernels.writer import Known
 from .device_array import WORD, DeviceArray
 from .launches import MapLaunch
 from .runtime import Runtime

@@ -16,11 +16,11 @@ from ....errors import Loc
 from ....ir.graph import Function
 from ....ir.types import I64
 from ....loop_level.types import Buffer
+from ..device.emitter import Shared
+from ..device.function import call
+from ..device.values import Memory, Part
 from ..image import Kernel
-from .emitter import Shared
-from .function import call
-from .kernels import BLOCK, KernelWriter, Known, indices
-from .values import Memory, Part
+from .writer import BLOCK, KernelWriter, Known, indices
 
 OWNERS = Buffer(I64, (None,))
 """The number of the last iteration that stores to each element, −1 if none does."""
