@@ -55,7 +55,8 @@ def _hoist(func: Function, index_errors: set[int]) -> bool:
         if not regular.only_computes(loop):
             continue
         done.add(loop)
-        checks = [op for b in regular.dom.order if b in loop.blocks for op in b.ops if op.name == "check"]
+        checks = [op for b in sorted(loop.blocks, key=regular.dom.number.__getitem__) for op in b.ops
+                  if op.name == "check"]
         forms = AffineForms()
         found = [_index_check(regular, forms, loop, op, index_errors) for op in checks]
         if checks and None not in found:

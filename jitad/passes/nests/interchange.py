@@ -110,7 +110,7 @@ def _nest(regular: Regular, inner: Loop, readers: Readers) -> _Nest | None:
     nest.parallel = _parallel(regular, nest)
     if not nest.parallel or not _is_rectangular(regular, nest):
         return None
-    nest.ops = [op for b in regular.dom.order if b in nest.loops[0].blocks for op in b.ops]
+    nest.ops = [op for b in sorted(nest.loops[0].blocks, key=regular.dom.number.__getitem__) for op in b.ops]
     outer = nest.loops[0]
     if any(isinstance(v.type, Array) and v.block in outer.blocks for op in nest.ops if op is not nest.update
            for v in op.operands):

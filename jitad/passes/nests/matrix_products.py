@@ -47,7 +47,7 @@ def matrix_products(module: Module) -> bool:
 
 
 def _once(func: Function) -> bool:
-    """Recognise the products around one loop over rows."""
+    """Recognise the products in loops over rows, of which none is in another one."""
     forest = loop_forest(func)
     if not any(loop.depth >= 3 and not loop.children for loop in forest.loops):
         return False
@@ -57,12 +57,17 @@ def _once(func: Function) -> bool:
     if not found:
         return False
     unclosed = forest.open_loops()
-    for rows in dict.fromkeys(p.rows for p in found):
-        if rows not in unclosed and _only_counts(regular, rows):
-            _Chunks(func, regular, rows).run([p for p in found if p.rows is rows])
-            remove_unreachable(func)
-            return True
-    return False
+    by_rows: dict[Loop, list[_Product]] = {}
+    for p in found:
+        by_rows.setdefault(p.rows, []).append(p)
+    taken: set[Block] = set()
+    for rows, products in by_rows.items():
+        if rows not in unclosed and rows.head not in taken and _only_counts(regular, rows):
+            _Chunks(func, regular, rows).run(products)
+            taken |= rows.blocks
+    if taken:
+        remove_unreachable(func)
+    return bool(taken)
 
 
 @dataclass
@@ -288,8 +293,8 @@ class _Chunks:
         loop, iv = self.loop, self.known.iv
         moved = Op("add", [iv, first], [I64])
         moved.block = loop.head
-        for block in self.func.blocks:
-            for op in block.all_ops() if block in loop.blocks else ():
+        for block in loop.blocks:
+            for op in block.all_ops():
                 if op is not self.known.next.op:
                     op.replace_uses({iv: moved.result})
         loop.head.ops.insert(0, moved)

@@ -86,7 +86,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
     seen, taken, later = sets
     count = len(func.blocks)
     try:
-        kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
+        kinds = Kinds(forest, loop, known, forest.dom.in_order(loop.blocks))
         short = pays(forest, kinds, fastmath)
         if short is None:
             return
