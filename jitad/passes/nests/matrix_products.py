@@ -62,7 +62,7 @@ def _once(func: Function) -> bool:
         by_rows.setdefault(p.rows, []).append(p)
     taken: set[Block] = set()
     for rows, products in by_rows.items():
-        if rows not in unclosed and rows.head not in taken and _only_counts(regular, rows):
+        if rows not in unclosed and not taken & rows.blocks and _only_counts(regular, rows):
             _Chunks(func, regular, rows).run(products)
             taken |= rows.blocks
     if taken:
