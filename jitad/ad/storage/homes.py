@@ -228,12 +228,18 @@ class Homes:
         op = v.op
         if op is None or not _cheap(op):
             return False
-        if OPS[op.name].view and not self.unmodified(v) and not self.finished.array(op) \
+        if OPS[op.name].view and not self.unmodified(v) and not self._is_final(op) \
                 and not self._is_revisited(op, level):
             return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
         return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
+
+    def _is_final(self, op: Op) -> bool:
+        """True for a load of elements that have their final value, and for such a part with other axes."""
+        while op.name in ("reshape", "transpose") and op.operands[0].op is not None:
+            op = op.operands[0].op
+        return self.finished.array(op) is not None
 
     def _is_revisited(self, op: Op, level: Loop | None) -> bool:
         """True if the array of a load should be saved, in place of the elements that the loops at ``level`` load."""
