@@ -122,7 +122,7 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
         back = sweep.loops.get(loop)
         if back is None or back.top is None or not nests.may_move(sweep, outer, loop) or not order_free(reverse, back):
             continue
-        taint = tainted(loop, back.iv)
+        taint = tainted(loop, back.iv, sweep.forest.dom)
         if taint is None or any(v in taint for v in _read_by(reverse.of(loop), loop)):
             continue
         if not nests.is_separate(sweep, outer, [loop, *(p.back.loop for p in found)], plan.merged):
