@@ -37,6 +37,9 @@ LIGHT = 24
 normalisation (16) takes 0.89 of the time, a pooling layer (21) 0.79; pairs within a cutoff (32) would take 1.11, a
 radial basis function with its exponential 1.27 (AMD EPYC)."""
 
+MOST = 8
+"""The most inner loops of a loop, from the last on, that are tried: each takes a walk over the outer loop."""
+
 
 def pays(sweep: ThereAndBack, loop: Loop) -> bool:
     """True if merging an innermost loop saves time: there is little to compute, or it accesses what data tell."""
@@ -63,10 +66,12 @@ def _is_float(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_float
 
 
-def is_separate(sweep: ThereAndBack, outer: Loop, inner: Collection[Loop], carried: bool) -> bool:
+def is_separate(sweep: ThereAndBack, reads: Mapping[Block, list[tuple[Value, Block]]], outer: Loop,
+                inner: Collection[Loop], carried: bool) -> bool:
     """True if the loops ``inner`` of ``outer`` can be left out of its forward iteration.
 
-    ``carried``: the outer loop is merged, so what it carries must be computable at the end of its reverse iteration.
+    ``reads``: for each forward block, its values that reverse blocks read, with the block that reads.  ``carried``:
+    the outer loop is merged, so what it carries must be computable at the end of its reverse iteration.
     """
     late = late_values(sweep, outer, inner)
     if any(a in late for loop in inner for a in loop.entry_edge().args):
@@ -83,15 +88,12 @@ def is_separate(sweep: ThereAndBack, outer: Loop, inner: Collection[Loop], carri
             if into is not outer and edge.block in outer.blocks and any(a in late for a in edge.args):
                 return False
     loop_of = {b: loop for loop in inner for b in loop.blocks}
-    for bar, home in sweep.home.items():
-        if any(v in late or loop_of.get(v.block) not in (None, loop_of.get(home)) for v in _used(bar)):
-            return False
+    for block in outer.blocks:
+        for v, bar in reads.get(block, ()):
+            if v in late or loop_of.get(block) not in (None, loop_of.get(sweep.home[bar])):
+                return False
     wanted = [*outer.back_edge().args, *outer.exit_edge().args]
     return not carried or all(_is_computable(sweep, outer, inner, late, v) for v in wanted)
-
-
-def _used(block: Block) -> list[Value]:
-    return [v for op in block.all_ops() for v in op.used()]
 
 
 def _outside(sweep: ThereAndBack, outer: Loop, inner: Collection[Loop]) -> set[Block]:

@@ -118,14 +118,15 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
     """The inner loops whose iterations are recomputed one by one; the last are tried first, as they run first."""
     outer = plan.back.loop
     found: list[Plan] = []
-    for loop in sorted(outer.children, key=lambda child: sweep.forest.dom.number[child.head], reverse=True):
+    inner_loops = sorted(outer.children, key=lambda child: sweep.forest.dom.number[child.head], reverse=True)
+    for loop in inner_loops[:nests.MOST]:
         back = sweep.loops.get(loop)
         if back is None or back.top is None or not nests.may_move(sweep, outer, loop) or not order_free(reverse, back):
             continue
-        taint = tainted(loop, back.iv, sweep.forest.dom)
+        taint = tainted(sweep.forest.dom, loop, back.iv)
         if taint is None or any(v in taint for v in _read_by(reverse.of(loop), loop)):
             continue
-        if not nests.is_separate(sweep, outer, [loop, *(p.back.loop for p in found)], plan.merged):
+        if not nests.is_separate(sweep, reverse.reads, outer, [loop, *(p.back.loop for p in found)], plan.merged):
             continue
         inner = replace(plan, back=back, taint=taint, upwards=True)
         inner = replace(inner, nested=_nested(sweep, reverse, inner))
