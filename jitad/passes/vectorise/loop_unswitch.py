@@ -37,7 +37,7 @@ def loop_unswitch(module: Module) -> bool:
         unclosed = forest.open_loops() if forest.loops else set()
         for loop in forest.loops:
             if not loop.children and loop not in unclosed and _may_split(loop):
-                order = sorted(loop.blocks, key=forest.dom.number.__getitem__)
+                order = forest.dom.in_order(loop.blocks)
                 assumed = _conditions(loop, order)
                 if assumed:
                     _split(func, loop, order, assumed)
