@@ -47,6 +47,16 @@ def sum_outside(a: Any, b: Any) -> Any:
     return c
 
 
+def rows(a: Any, b: Any) -> Any:
+    c = np.zeros((a.shape[0], b.shape[1]), b.dtype)
+    for i in range(a.shape[0]):
+        row = np.zeros(b.shape[1], b.dtype)
+        for k in range(len(b)):
+            row += a[i, k] * b[k]
+        c[i] = row
+    return c
+
+
 def layer(a: Any, b: Any, start: Any) -> Any:
     """The sum begins at an element of a vector, and ``a`` and ``b`` are stored transposed."""
     c = np.zeros((a.shape[1], b.shape[0]), b.dtype)
@@ -67,7 +77,7 @@ def factors(rng: np.random.Generator, m: int, k: int, n: int, dtype: Any = np.fl
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_of_products_keep_their_order(dtype: Any) -> None:
     rng = np.random.default_rng(3)
-    forms = [jit(f) for f in (product, columns_inside, sum_outside)]
+    forms = [jit(f) for f in (product, columns_inside, sum_outside, rows)]
     turned = jit(layer)
     for m, k, n in ((130, 40, 33), (64, 9, 5), (1, 8, 1), (3, 1, 70), (5, 0, 4), (0, 9, 4)):
         a, b = factors(rng, m, k, n, dtype)
@@ -88,7 +98,7 @@ def test_gradients_of_products() -> None:
     a, b = rng.normal(0.0, 1.0, (70, 9)), rng.normal(0.0, 1.0, (9, 6))
     weights = rng.normal(0.0, 1.0, (70, 6))
     expected = weights @ b.T, a.T @ weights
-    for form in (product, columns_inside, sum_outside):
+    for form in (product, columns_inside, sum_outside, rows):
         def loss(a: Any, b: Any) -> Any:
             return np.sum(form(a, b) * weights)                  # noqa: B023
         for got, wanted in zip(jit(grad(loss, (0, 1)))(a, b), expected, strict=True):
