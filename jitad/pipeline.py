@@ -222,6 +222,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
+    ("optimized", "if_conversion", _plain(if_conversion)),     # lanes have no branches
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _loop_unswitch),
@@ -246,10 +247,10 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch", "predicate",
-                        "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
-                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
-                        "jump_threading"})
+NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch",
+                        "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
+                        "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
+                        "dot_products", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
