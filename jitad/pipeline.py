@@ -21,10 +21,12 @@ from .passes.algebra.algebra import algebra
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
+from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
+from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.loops.branch_accesses import branch_accesses
@@ -53,6 +55,7 @@ from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
+from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
@@ -103,6 +106,20 @@ def _array_sroa(derived: bool) -> Pass:
             cse(module)
             dce(module, roots)
     return run_pass
+
+
+def _loop_unswitch(module: Module, roots: Sequence[str]) -> None:
+    if loop_unswitch(module):
+        for func in module.functions.values():
+            remove_unreachable(func)
+        simplify(module)
+        cse(module)
+
+
+def _jump_threading(module: Module, roots: Sequence[str]) -> None:
+    if jump_threading(module):
+        simplify(module)
+        dce(module, roots)
 
 
 _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
@@ -161,6 +178,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "loop_unswitch", _loop_unswitch),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "loop_pre", _plain(loop_pre)),
@@ -174,6 +192,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dot_products", _plain(dot_products)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
+    ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -181,9 +200,9 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "neighbour_updates",
-                        "branch_fusion", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products", "dot_products"})
+NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "loop_unswitch",
+                        "neighbour_updates", "branch_fusion", "if_conversion", "index_scan", "stride_specialise",
+                        "fission", "outer_products", "dot_products", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -216,11 +235,12 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "branch_fusion": branch_fusion,
+    "loop_unswitch": loop_unswitch, "loop_versioning": loop_versioning, "loop_pre": loop_pre,
+    "branch_fusion": branch_fusion,
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "copy_insertion": copy_insertion,
+    "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 
