@@ -79,6 +79,8 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
         del func.blocks[count:]
         return
     chunks.enter(sizes, short)
+    if loop.parent is None and "threads" in func.attrs:
+        func.attrs["lanes"] = True                              # each thread needs as many iterations
     seen |= {*func.blocks[count:], *loop.blocks}
 
 
