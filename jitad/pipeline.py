@@ -182,8 +182,8 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "neighbour_updates",
-                        "loop_versioning", "branch_fusion", "if_conversion", "index_scan", "stride_specialise",
-                        "fission", "outer_products", "dot_products"})
+                        "branch_fusion", "if_conversion", "index_scan", "stride_specialise", "fission",
+                        "outer_products", "dot_products"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")

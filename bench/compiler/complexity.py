@@ -85,6 +85,35 @@ def smoothed(x: Any) -> Any:
     return y @ y
 
 
+def factored(a: Any) -> Any:
+    """A factorisation in place, by slices."""
+    l = a.copy()
+    for k in range(len(l)):
+        l[k, k] = math.sqrt(l[k, k])
+        l[k + 1:, k] /= l[k, k]
+        for j in range(k + 1, len(l)):
+            l[j:, j] -= l[j:, k] * l[j, k]
+    return np.sum(np.log(np.diag(l)))
+
+
+def pairs(x: Any) -> Any:
+    """A sum over pairs of points."""
+    energy = 0.0
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            d = x[i] - x[j]
+            energy += 1.0 / math.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2] + 0.01)
+    return energy
+
+
+def short_loops(x: Any, depth: int) -> Any:
+    """Recursion with a short loop in each call."""
+    t = 0.0
+    for i in range(4):
+        t = math.sin(t * x[i] + x[i])
+    return t if depth == 0 else t + math.cos(short_loops(x, depth - 1) * t)
+
+
 # --- measuring --------------------------------------------------------------------------------------
 
 @dataclass
@@ -152,6 +181,30 @@ INPUTS: list[tuple[str, Callable[..., Any]]] = [
 ]
 
 
+def positive(n: int) -> Any:
+    b = np.random.default_rng(n).normal(size=(n, n))
+    return b @ b.T / n + 2.0 * np.eye(n)
+
+
+KEPT: list[tuple[str, Callable[..., Any], list[tuple[int, tuple[Any, ...]]]]] = [
+    # label, program, sizes (numbers of the input, or calls) with arguments
+    ("a factorisation by slices", factored, [(n * n, (positive(n),)) for n in (25, 50, 100, 200, 400)]),
+    ("a sum over pairs", pairs, [(3 * n, (np.sin(np.arange(3.0 * n)).reshape(n, 3),)) for n in (30, 100, 300, 1000)]),
+    ("recursion, a loop of four", short_loops, [(d, (np.linspace(0.1, 0.4, 4), d)) for d in (100, 1000, 10000)]),
+]
+
+
+def memory_of_inputs() -> list[Curve]:
+    """The bytes kept by programs whose work grows faster than their input, or in many short loops."""
+    curves = []
+    for label, fun, sizes in KEPT:
+        curve = Curve(label, 1.0)
+        for (size, _), peak in zip(sizes, kept(fun, 0, Options(), [args for _, args in sizes])):
+            curve.add(size, peak)
+        curves.append(curve)
+    return curves
+
+
 def against_steps(most: int, rounds: int) -> tuple[list[Curve], list[Curve]]:
     times, memory = [], []
     for label, fun, checkpoint, power, expected in STEPS:
@@ -216,7 +269,8 @@ def _panels(most: int, rounds: int) -> list[dict[str, Any]]:
     times, memory = against_steps(most, rounds)
     return [panel("value and gradient, seconds", "steps", times),
             panel("kept, bytes (0 drawn as 1)", "steps", memory, range=(1.0, 1e9)),
-            panel("gradient with value over value, time", "inputs", against_inputs(most, rounds), range=(0.5, 20))]
+            panel("gradient with value over value, time", "inputs", against_inputs(most, rounds), range=(0.5, 20)),
+            panel("kept, bytes", "numbers of the input, or calls", memory_of_inputs())]
 
 
 def cases(bench: Bench) -> Iterator[Case]:

@@ -170,6 +170,30 @@ def cholesky_by_slices(a: Any) -> float:
     return np.sum(np.log(np.diag(l)))
 
 
+def cholesky_in_place(a: Any) -> float:
+    """Each column is divided, and then subtracted from those after it."""
+    l = a.copy()
+    for k in range(len(l)):
+        l[k, k] = math.sqrt(l[k, k])
+        l[k + 1:, k] /= l[k, k]
+        for j in range(k + 1, len(l)):
+            l[j:, j] -= l[j:, k] * l[j, k]
+    return np.sum(np.log(np.diag(l)))
+
+
+def before_and_after(a: Any) -> float:
+    """Elements are written before they are read, and once more after it, in the same iteration or in the next."""
+    x, y, total = a[0].copy(), a[1].copy(), 0.0
+    for i in range(1, len(x)):
+        x[i] = total * 0.1 + a[1, i]
+        y[i] = total + x[i]
+        total += x[i] * x[i - 1] * x[i] + y[i] * y[i]
+        x[i - 1] = total
+        for j in range(i, 0, -1):
+            y[j] = y[j] * y[j - 1] * 0.5
+    return total + x.sum() + np.sum(y * y)
+
+
 def trajectory(a: Any) -> float:
     """Each step reads the row that the last one wrote."""
     u = np.zeros((len(a) + 1, len(a)))
@@ -227,7 +251,7 @@ def inside(a: Any) -> float:
 
 
 ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice, cholesky_by_slices,
-       trajectory, rows_in_use, below, state, inside, cholesky_by_rows, rows_twice]
+       cholesky_in_place, before_and_after, trajectory, rows_in_use, below, state, inside, cholesky_by_rows, rows_twice]
 
 
 def matrix(n: int = 5) -> Any:
@@ -269,6 +293,16 @@ def test_finished_parts_are_not_saved() -> None:
     func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
     saved = [v.type for op in func.all_ops() if op.name == "push" for v in op.operands[1:]]
     assert [getattr(t, "rank", 0) for t in saved] == [1]
+
+
+def test_columns_that_are_final_when_they_are_read() -> None:
+    """A factorisation in place saves a column for each step, none for each column that it is subtracted from."""
+    compiled = jit(cholesky_in_place, grad=True)
+    compiled.value_and_grad(matrix())
+    func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
+    depth = {b: loop.depth for loop in sorted(LoopForest(func).loops, key=lambda x: x.depth) for b in loop.blocks}
+    saved = [depth[b] for b in func.blocks for op in b.ops if op.name == "push"]
+    assert saved and max(saved) == 1
 
 
 def test_the_callers_array_is_not_copied_for_it() -> None:

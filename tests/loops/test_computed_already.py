@@ -52,6 +52,20 @@ def recurrence(x: np.ndarray) -> float:
     return s
 
 
+def arms(x: np.ndarray) -> float:
+    """Both functions of the direction are factors, which the reverse sweep reads anyway."""
+    loss = 0.0
+    for a in range(3):
+        direction, across, up = 0.0, 0.0, 0.0
+        for i in range(len(x)):
+            direction += x[i] * (a + 1)
+            if direction > -9:
+                across += x[i] * math.cos(direction)
+                up += x[i] * math.sin(direction)
+        loss += across * across + up
+    return loss
+
+
 def newton(x: np.ndarray) -> float:
     """Kepler's equation: a loop that runs one iteration at a time in both sweeps."""
     E, delta = x[1], 1.0
@@ -62,7 +76,8 @@ def newton(x: np.ndarray) -> float:
     return E * E
 
 
-@pytest.mark.parametrize("f, sines", [(branch, 1), (reduction, 1), (loops_inside, None), (recurrence, 2), (newton, 1)])
+@pytest.mark.parametrize("f, sines", [(branch, 1), (reduction, 1), (loops_inside, None), (recurrence, 2), (arms, 1),
+                                      (newton, 1)])
 def test_right_and_computed_once(f: Callable, sines: int | None) -> None:
     check_grads(f, (X,), order=2)
     assert sines is None or jit(grad(f)).inspect("optimized", X).count(" = sin ") == sines

@@ -12,7 +12,9 @@ counter, and the load's indices are below ``g``; or the same with above and belo
 It also holds if it does so loop by loop: a factorisation that fills row ``i`` from left to right reads ``l[j, k]`` with
 ``j <= i`` and ``k < j``.  Later iterations of the carrier write to rows from ``i + 1`` on, which are above; those of
 the loop inside, in row ``i`` again, write to columns from ``j`` on.  So for each loop around both, from the carrier
-inwards, ``g`` of the next iteration must be above along some axis, and for the last one ``g`` of the same.
+inwards, ``g`` of the next iteration must be above along some axis, and for the last one ``g`` of the same.  The last
+condition is not needed for a write that precedes the load in each iteration: a factorisation that divides column ``k``
+and then reads it, ``l[j:, j] -= l[j:, k] * l[j, k]``, writes to later columns from then on.
 """
 
 from __future__ import annotations
@@ -141,6 +143,7 @@ class _Judge(Walk):
         super().__init__(func)
         self.forest, self.loads, self.writes = forest, loads, writes
         self.counts: dict[Value, Counted] = {k.iv: k for loop in forest.loops if (k := counted(loop)) is not None}
+        self.position = {op: n for n, op in enumerate(func.all_ops())} if loads else {}
         self.of_writes = {w for ws in writes.values() for w in ws or ()}
         self.spans: dict[Op, list[Span]] = {}                  # of the writes
         self.final: dict[Op, Carried] = {}
@@ -152,7 +155,7 @@ class _Judge(Walk):
             self.spans[op] = self._written(op)
         if op in self.loads and self.judging:
             carried, read = self.loads[op], self._read(op)
-            if all(self._stays_clear(w, read, self._around(op, w, carried.loop)) for w in self.writes[carried] or ()):
+            if all(self._stays_clear(w, op, read, carried.loop) for w in self.writes[carried] or ()):
                 self.final[op] = carried
         return super().op(op)
 
@@ -193,14 +196,22 @@ class _Judge(Walk):
             loop = loop.parent if loop is not carrier else None
         return found[::-1]
 
-    def _stays_clear(self, write: Op, read: list[Span], around: list[Loop]) -> bool:
-        """True if no iteration of the loops ``around`` writes to what was read."""
+    def _stays_clear(self, write: Op, load: Op, read: list[Span], carrier: Loop) -> bool:
+        """True if, after the load, no iteration of the loops around both writes to what was read."""
+        around = self._around(load, write, carrier)
         for loop in around:
             if self._is_beside(write, read, loop, later=False):
                 return True
-            if loop is around[-1] or not self._is_beside(write, read, loop, later=True):
-                break
-        return False
+            if not self._is_beside(write, read, loop, later=True):
+                return False
+        return self._precedes(write, load)
+
+    def _precedes(self, write: Op, load: Op) -> bool:
+        """True if an iteration of the innermost loop around both writes before it loads, and never after."""
+        assert write.block is not None and load.block is not None
+        if write.block is load.block:
+            return self.position[write] < self.position[load]
+        return self.forest.dom.dominates(write.block, load.block)
 
     def _is_beside(self, write: Op, read: list[Span], loop: Loop, later: bool) -> bool:
         """True if later iterations of ``loop``, and without ``later`` this one, write beside what was read."""

@@ -133,17 +133,23 @@ class Homes:
         """The innermost loop around the definition of ``v``, or None at the top level."""
         return self.levels.get(v.block)
 
-    def _at_hand(self, block: Block, bar: Block) -> bool:
-        """True if ``bar`` should read the values of ``block`` rather than recompute them.
+    def _at_hand(self, block: Block, bar: Block, saved: bool) -> bool:
+        """True if ``bar`` should read a value of ``block`` rather than recompute it.
 
-        They are then in a register, or in a frame of an uncounted loop, which runs one iteration at a time in both
-        sweeps.
+        It is then in a register, or in a frame of an uncounted loop, which runs one iteration at a time in both
+        sweeps, or in memory that one recomputed iteration fills and reads, or it is ``saved`` in any case.
         """
         level, home = self.levels.get(block), self.sweep.home.get(bar)
-        if home is None or not (level is None or level in self.reruns or counted(level) is None):
+        if home is None or not (saved or level is None or counted(level) is None or self._in_rerun(level)):
             return False
         loop = self.sweep.forest.loop_of(self.original.get(block, block))
         return self._dominates(block, home) and (loop is None or home in loop.blocks)
+
+    def _in_rerun(self, level: Loop | None) -> bool:
+        """True if ``level`` is a recomputed iteration, or a loop in one."""
+        while level is not None and level not in self.reruns:
+            level = level.parent
+        return level is not None
 
     def _uncounted(self, bar: Block) -> Block | None:
         """The forward block that ``bar`` reverses, if frames of an uncounted loop hold its values, else None."""
@@ -214,12 +220,18 @@ class Homes:
         op = v.op
         if op is None or not _cheap(op):
             return False
-        if OPS[op.name].view and not self.unmodified(v) and not self.finished.array(op) \
+        if OPS[op.name].view and not self.unmodified(v) and not self._is_final(op) \
                 and not self._is_revisited(op, level):
             return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
         return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
+
+    def _is_final(self, op: Op) -> bool:
+        """True for a load of elements that have their final value, and for such a part with other axes."""
+        while op.name in ("reshape", "transpose") and op.operands[0].op is not None:
+            op = op.operands[0].op
+        return self.finished.array(op) is not None
 
     def _is_revisited(self, op: Op, level: Loop | None) -> bool:
         """True if the array of a load should be saved, in place of the elements that the loops at ``level`` load."""

@@ -3,7 +3,8 @@
 The reverse sweep, as first written, computes the values that the derivatives need again.  A transcendental function
 of forward values that was computed in the same iteration, on every path to this point, is read instead if it is in a
 register, or in the frame of a call or of an iteration of a ``while`` loop, where it costs a load.  In a counted loop
-it would cost memory in each iteration, and the reverse loop computes it for many iterations as vectors.
+it would cost memory in each iteration, and the reverse loop computes it for many iterations as vectors; it is read
+there if the reverse sweep reads it anyway, or if the memory is that of one iteration of an outer loop.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from ...passes.analysis.cfg import append
 
 Key = tuple[str, tuple[Value, ...]]
 
+Reaches = Callable[[Block, Block, bool], bool]
 
-def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callable[[Block, Block], bool]) -> None:
+
+def read_again(forward: Iterable[Block], bars: Collection[Block], reaches: Reaches) -> None:
     """Make the blocks ``bars`` read values that the blocks ``forward`` have computed.
 
-    ``reaches(f, bar)``: True if ``bar`` can read the values of ``f`` at the cost of a load.
+    ``reaches(f, bar, saved)``: True if ``bar`` can read a value of ``f`` at the cost of a load, where ``saved`` says
+    that it is read by the reverse sweep in any case.
     """
     there: dict[Key, list[Op]] = {}
     for block in forward:
@@ -31,10 +35,11 @@ def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callabl
     if not there:
         return
     read: dict[Value, Value] = {}
+    saved = {v for bar in bars for op in bar.all_ops() for v in op.used()}
     for bar in bars:
         kept = []
         for op in bar.ops:
-            equal = _first(there.get(_key(op), []), bar, reaches) if _transcendental(op) else None
+            equal = _first(there.get(_key(op), []), bar, saved, reaches) if _transcendental(op) else None
             if equal is None:
                 kept.append(op)
             else:
@@ -68,5 +73,6 @@ def _key(op: Op) -> Key:
     return op.name, tuple(op.operands)
 
 
-def _first(candidates: list[Op], bar: Block, reaches: Callable[[Block, Block], bool]) -> Value | None:
-    return next((op.result for op in candidates if op.block is not None and reaches(op.block, bar)), None)
+def _first(candidates: list[Op], bar: Block, saved: set[Value], reaches: Reaches) -> Value | None:
+    return next((op.result for op in candidates
+                 if op.block is not None and reaches(op.block, bar, op.result in saved)), None)
