@@ -14,6 +14,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
+from ...ir.uses import ops_of
 from ..analysis.cost import ASSUMED, CALL
 from ..analysis.loops import Loop, LoopForest, counted, raising_blocks
 from ..analysis.sizes import Solver
@@ -41,7 +42,7 @@ class Duration:
     def __init__(self, b: Builder, forest: LoopForest, loop: Loop, sizes: Solver, fastmath: bool) -> None:
         self.b, self.forest, self.loop, self.sizes, self.fastmath = b, forest, loop, sizes, fastmath
         self.raising = raising_blocks(forest.dom)
-        used = (v for block in loop.blocks for op in block.all_ops() for v in op.used())
+        used = (v for op in ops_of(loop.blocks) for v in op.used())
         self.live = {v for v in used if v.block not in loop.blocks}      # nothing has consumed these arrays
 
     def of_iteration(self) -> Value:
@@ -50,15 +51,13 @@ class Duration:
     def _iteration(self, loop: Loop) -> Value:
         b, inner = self.b, {x for child in loop.children for x in child.blocks}
         rate, fixed, other = self._rate(loop), 0, list[Value]()
-        for block in self.forest.dom.order:
-            if block in loop.blocks and block not in inner:
-                for op in block.all_ops():
-                    arrays = _arrays(op)
-                    time = _element(op, VECTOR if arrays else rate)
-                    if arrays and time:
-                        other.append(b.mul(b.minimum(self._most(arrays), MOST), time))
-                    else:
-                        fixed += time
+        for op in ops_of(self.forest.dom.in_order(loop.blocks - inner)):
+            arrays = _arrays(op)
+            time = _element(op, VECTOR if arrays else rate)
+            if arrays and time:
+                other.append(b.mul(b.minimum(self._most(arrays), MOST), time))
+            else:
+                fixed += time
         for child in loop.children:
             known = counted(child)
             trip = self._middle(known.trip) if known is not None else None

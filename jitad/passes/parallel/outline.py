@@ -53,11 +53,11 @@ def outline(module: Module) -> None:
     """
     for func in list(module.functions.values()):
         forest = loop_forest(func)
-        todo = list(forest.roots)
+        todo, sizes = list(forest.roots), Solver(func)
         while todo:
             loop = todo.pop()
             try:
-                _Outliner(module, func, forest, loop).run()
+                _Outliner(module, func, forest, loop, sizes).run()
             except Dependent as reason:
                 at = f", line {reason.loc.line}" if reason.loc.line else ""
                 module.notes.append((_loc(loop, func), f"one thread: {reason.reason}{at}"))
@@ -73,8 +73,8 @@ def _loc(loop: Loop, func: Function) -> Loc:
 class _Outliner:
     """Replaces one loop by a function and two calls of it; raises ``Dependent`` if it is not independent."""
 
-    def __init__(self, module: Module, func: Function, forest: LoopForest, loop: Loop) -> None:
-        self.module, self.func, self.forest, self.loop = module, func, forest, loop
+    def __init__(self, module: Module, func: Function, forest: LoopForest, loop: Loop, sizes: Solver) -> None:
+        self.module, self.func, self.forest, self.loop, self.sizes = module, func, forest, loop, sizes
         known = counted(loop)
         if known is None or loop.exit is None:
             raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
@@ -196,7 +196,7 @@ class _Outliner:
                     time = b.mul(time, b.minimum(n, MOST))
                 least = b.add(least, time)
         trip = self.known.trip
-        each = Duration(b, self.forest, self.loop, Solver(self.func), self.module.fastmath).of_iteration()
+        each = Duration(b, self.forest, self.loop, self.sizes, self.module.fastmath).of_iteration()
         time = b.mul(b.minimum(trip, MOST), each)
         return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
