@@ -17,8 +17,10 @@ from ..device.emitter import Shared
 from ..device.function import write_function
 from ..device.patterns import LEAST_ATOMIC, Recurrence, Scan, added_by, in_order, overwriting
 from ..device.reduce import ROLES
-from ..device.rows import RowFunction, is_row
+from ..device.rows import RowFunction, has_scans, is_row
+from ..device.shared_rows import THREADS, BlockFunction, ColumnFunction, is_column
 from ..image import WARP, Kernel
+from ..kernels.columns import column_kernel
 from ..kernels.loops import APART, ATOMIC, FEW, LOCAL, MapKernel, Needs, Result, map_kernel, serial_kernel
 from ..kernels.overwrites import overwrite_kernels
 from ..kernels.recurrences import WORDS, recurrence_kernels
@@ -29,8 +31,8 @@ from ..kernels.turned import TILE as SIDE
 from ..kernels.turned import Turned, turned, turned_kernel
 from ..kernels.wide import Wide, wide, wide_kernel
 from ..kernels.writer import Resident
-from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
-from .nests import Nest, across, additions, elementwise, loops_of, nest, overwrites, recurrence, scan
+from .launches import ENOUGH_THREADS, Launch, MapLaunch, SerialLaunch, SharedLaunch, is_reduced
+from .nests import Nest, across, additions, columns, elementwise, loops_of, nest, overwrites, recurrence, scan
 from .overwrite_launch import OverwriteLaunch
 from .partition import callees, reached
 from .plan import Plan
@@ -40,6 +42,10 @@ from .wide_launch import WideLaunch
 
 FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
+
+
+_PARTS = ("finish", "tiles", "totals", "offsets", "wide", "claim", "block", "columns")
+"""The ends of names of kernels that belong to another one."""
 
 
 class LaunchBuilder:
@@ -72,7 +78,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide", "claim"))}
+        self._names |= {name, *(f"{name}_{part}" for part in _PARTS)}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -113,10 +119,31 @@ class LaunchBuilder:
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
         launch = MapLaunch(made, tuple(known), {})
+        ops, there = found.body.entry.ops, among(found.captured, resident)
+        if rows and not has_scans(ops):
+            BlockFunction(self.shared, found.body).write()
+            few = map_kernel(self.shared, f"{made.kernel.name}_block", found.body.loc, found.body, known, [],
+                             Needs(), outlined=False, threads_each=THREADS, block=THREADS, resident=((), there),
+                             suffix=BlockFunction.suffix)
+            self._tell(few, "the same for few rows, a block for each iteration")
+            return self._add(SharedLaunch(MapLaunch(few, tuple(known), {}), launch, ENOUGH_THREADS // WARP),
+                             made.kernel, few.kernel), found
+        if not found.kinds and is_column(ops, found.body.params[:len(found.loops)]):
+            return self._columns(found, launch, func, there), found
         at_once = None if rows else wide(found.loops)
         if at_once is not None:
             return self._wide(found, at_once, launch, func, among(found.captured, resident)), found
         return self._add(launch, made.kernel, made.finish), found
+
+    def _columns(self, found: Nest, narrow: MapLaunch, func: Function, resident: tuple[int, ...]) -> int:
+        """The launch of a nest whose body has loops across lines."""
+        other, stores = columns(self.module, found.loops, func)
+        ColumnFunction(self.shared, other.body).write()
+        made = column_kernel(self.shared, f"{narrow.kernel.name}_columns", found.body.loc, narrow.loops, other.body,
+                             stores, other.captured, resident)
+        self._tell(made, "the same for few columns, whose iterations the warps of a block share")
+        launch = MapLaunch(made, narrow.loops, {})
+        return self._add(SharedLaunch(launch, narrow, ENOUGH_THREADS), narrow.kernel, made.kernel)
 
     def _wide(self, found: Nest, at_once: Wide, narrow: MapLaunch, func: Function, resident: tuple[int, ...]) -> int:
         """The launch of a nest whose threads can access 16 bytes at once."""

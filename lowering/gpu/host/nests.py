@@ -77,6 +77,17 @@ def overwrites(module: Module, loops: Sequence[Op], store: Op, func: Function) -
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured)), place
 
 
+def columns(module: Module, loops: Sequence[Op], func: Function) -> tuple[Nest, list[Op]]:
+    """A nest whose body returns the value and the place of each of its stores, and these stores."""
+    region = loops[-1].regions[0]
+    ivs, stores = [x.regions[0].params[0] for x in loops], [op for op in region.ops if op.name == "store"]
+    captured = captured_by(region.all_ops(), set(ivs))
+    body = function(module, f"{func.name}.column", [*ivs, *captured], [op for op in region.ops if op not in stores],
+                    [v for op in stores for v in (op.operands[0], *op.operands[2:])])
+    body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (), (), tuple(captured)), stores
+
+
 def elementwise(module: Module, loops: Sequence[Op], found: Wide, captured: Sequence[Value], func: Function
                 ) -> Function:
     """The body of a nest as a function of the elements that it loads, and of what is captured, to those it stores."""
