@@ -26,11 +26,13 @@ from ..kernels.overwrites import overwrite_kernels
 from ..kernels.recurrences import WORDS, recurrence_kernels
 from ..kernels.results import sum_kernel
 from ..kernels.scans import TILE, scan_kernels
+from ..kernels.tensor_tiles import tensor_kernel
 from ..kernels.tiles import product_kernel, tile_kernel
 from ..kernels.turned import TILE as SIDE
 from ..kernels.turned import Turned, turned, turned_kernel
 from ..kernels.wide import Wide, wide, wide_kernel
 from ..kernels.writer import Resident
+from ..tensor_cores import FIRST, FORMATS
 from .launches import ENOUGH_THREADS, Launch, MapLaunch, SerialLaunch, SharedLaunch, is_reduced
 from .nests import Nest, across, additions, columns, elementwise, loops_of, nest, overwrites, recurrence, scan
 from .overwrite_launch import OverwriteLaunch
@@ -44,19 +46,21 @@ FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
 
 
-_PARTS = ("finish", "tiles", "totals", "offsets", "wide", "claim", "block", "columns")
+_PARTS = ("finish", "tiles", "totals", "offsets", "wide", "claim", "block", "columns", *FORMATS)
 """The ends of names of kernels that belong to another one."""
 
 
 class LaunchBuilder:
     """``launches`` of the host program, by number; ``kernels`` of the image.
 
-    ``library()``: the name of the library that the driver has for products of matrices, or "".
+    ``library()``: the name of the library that the driver has for products of matrices, or "".  ``format``: what
+    products of f32 may round their operands to, or "".
     """
 
     def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False,
-                 library: Callable[[], str] = lambda: "") -> None:
+                 library: Callable[[], str] = lambda: "", format: str = "") -> None:
         self.shared, self.plan, self.deterministic, self.library = shared, plan, deterministic, library
+        self.format = format
         self.launches: list[Launch] = []
         self.kernels: list[Kernel] = []
         self._written: set[tuple[str, frozenset[int]]] = set()
@@ -311,9 +315,14 @@ class LaunchBuilder:
         if tiles is not None:
             what = "the same if the library does not take them" if library else "the same for large ones"
             self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", what)
+        format = self.format if tiles is not None and out.dtype is F32 else ""
+        rounded = tensor_kernel(self.shared, f"{kernel.name}_{format}", op, format) if format else None
+        if rounded is not None:
+            self.plan.kernel(rounded, "a tile of 64 × 64 elements a block",
+                             f"the same by tensor cores, rounded to {format}, from sm_{FIRST} on")
         turned = bool(op.attrs.get("ta")), bool(op.attrs.get("tb"))
-        launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library))
-        return self._add(launch, kernel, tiles)
+        launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library), rounded, format)
+        return self._add(launch, kernel, tiles, rounded)
 
 
 def among(values: Sequence[Value], chosen: Container[Value]) -> tuple[int, ...]:
