@@ -15,7 +15,8 @@ from ....loop_level.verify import origins_of
 from ..device import memory
 from ..device.emitter import Shared
 from ..device.function import write_function
-from ..device.patterns import LEAST_ATOMIC, Recurrence, Scan, added_by, in_order, overwriting
+from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order, overwriting
+from ..device.recurrence_patterns import Recurrence
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, has_scans, is_row
 from ..device.shared_rows import THREADS, BlockFunction, ColumnFunction, is_column
@@ -218,8 +219,9 @@ class LaunchBuilder:
         self._write(parts.body.step.name)
         known = op.operands[0].const, op.operands[2].const
         write = scan_kernels if is_scan else recurrence_kernels
+        start = among(op.operands[3:], resident) if op.operands[3:] else (0,)          # an element of an array
         made = write(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body,
-                     (among(op.operands[3:], resident), among(parts.captured, resident)))
+                     (start, among(parts.captured, resident)))
         does = f"a scan ({parts.body.role}) {'of what is kept' if parts.body.compacts else 'along a loop'}"
         self.plan.kernel(made.scan, f"{TILE} iterations a block, or several times as many", does)
         self.plan.kernel(made.totals, "the same", "the totals of the blocks, if there are several")
