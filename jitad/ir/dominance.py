@@ -99,6 +99,10 @@ class Dominators:
         """The reachable blocks (as keys), numbered in reverse postorder."""
         return self.number
 
+    def in_order(self, blocks: Iterable[Block]) -> list[Block]:
+        """Those reachable blocks in reverse postorder.  The time is that of sorting them, not the function's length."""
+        return sorted(blocks, key=self.number.__getitem__)
+
     def dominates(self, a: Block, b: Block) -> bool:
         """True if every path from the entry to ``b``, both reachable, passes ``a`` (a block dominates itself)."""
         return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]

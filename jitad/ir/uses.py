@@ -21,9 +21,13 @@ def ops_of(blocks: Iterable[Block]) -> Iterable[Op]:
 def users(ops: Iterable[Op]) -> dict[Value, list[Op]]:
     """The ops among ``ops`` that read each value, as an operand or an edge argument; once for each use."""
     found: dict[Value, list[Op]] = {}
+    get = found.get
     for op in ops:
         for v in op.used():
-            found.setdefault(v, []).append(op)
+            if (readers := get(v)) is not None:
+                readers.append(op)
+            else:
+                found[v] = [op]
     return found
 
 

@@ -62,9 +62,13 @@ class _Outlining:
         self.inside = {label for region in found for label in region.blocks}
         self.first = {region.blocks[0] for region in found}
         self.made = {name: (k, type) for k, region in enumerate(found) for name, type in self._defined(region)}
-        joins = (self.labels_left() | self.first) - self.heads - {region.after for region in found} - {fn.failure}
+        joins = ({*self.labels_left()} | self.first) - self.heads - {region.after for region in found} - {fn.failure}
         self.joined = {label: fn.code.phis_of(label) for label in sorted(joins)}
         self.made |= {name: (JOINED, type) for phis in self.joined.values() for name, type, _ in phis}
+        self.failing: dict[str, list[str]] = {}              # what a block passes to the failure exit
+        for _, _, incoming in self.code.phis_of(fn.failure):
+            for value, source in incoming:
+                self.failing.setdefault(source, []).append(value)
         self.used = [self._names(region) for region in found]
         self.reads = {label: self._names_of([label]) for label in self.labels_left()}
         self.passed = {label: self._passed(label) for label in self.reads}
@@ -88,15 +92,20 @@ class _Outlining:
             self._read(label)
         for label in self.joined:
             self.code.drop_phis(label)
+        failing = self.code.take_phis(self.fn.failure, [region.blocks for region in self.regions])
+        written: list[list[str]] = [[] for _ in self.regions]
+        for name in self.slots:
+            if self.made[name][0] >= 0:
+                written[self.made[name][0]].append(name)
         for k, region in enumerate(self.regions):
-            self._outline(k, region)
+            self._outline(k, region, failing[k], written[k])
         return True
 
     # --- names ------------------------------------------------------------------------------------
 
-    def labels_left(self) -> set[str]:
-        """The blocks outside of regions."""
-        return {label for label in self.code.labels() if label not in self.inside}
+    def labels_left(self) -> list[str]:
+        """The blocks outside of regions, in order, so that a program has the same text in each process."""
+        return [label for label in self.code.labels() if label not in self.inside]
 
     def _defined(self, region: Region) -> Iterable[tuple[str, str]]:
         """The values that a region computes, with their types."""
@@ -117,9 +126,7 @@ class _Outlining:
         """The names that a region reads, those of the phis behind it included."""
         phis = {value for label in (*region.blocks[1:], region.after) for _, _, incoming in self.code.phis_of(label)
                 for value, _ in incoming if value[0] == "%"}
-        within = set(region.blocks)
-        failing = {value for _, _, incoming in self.code.phis_of(self.fn.failure) for value, source in incoming
-                   if source in within and value[0] == "%"}
+        failing = {value for label in region.blocks for value in self.failing.get(label, ()) if value[0] == "%"}
         return self._names_of(region.blocks) | phis | failing
 
     def _passed(self, label: str) -> set[str]:
@@ -130,24 +137,26 @@ class _Outlining:
 
     # --- regions ----------------------------------------------------------------------------------
 
-    def _outline(self, k: int, region: Region) -> None:
-        """Move a region into a function of its own."""
+    def _outline(self, k: int, region: Region, failing: list[str], written: list[str]) -> None:
+        """Move a region into a function of its own.
+
+        ``failing``: the phis of the failure exit for the region alone; ``written``: its values that have a slot.
+        """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
-        args = {name: self.given[name] for name in sorted(self.used[k] - self.made.keys() - {"%ctx"})}
+        args = {name: self.given[name] for name in sorted(
+            name for name in self.used[k] if name not in self.made and name != "%ctx")}
         lines = ["begin:"]
         for name in sorted(name for name in self.used[k] & self.slots.keys() if self.made[name][0] != k):
             lines += self._load(name, name)
         lines.append(f"br label %{group[0]}")
-        status = code.split_phis(failure, set(group))
         for label in group:
             lines += [f"{label}:", *(code.phi_lines(label) if label != group[0] else ()), *code.lines_of(label)]
         lines += [f"{after}:", *code.phi_lines(after)]
-        for name in self.slots:
-            if self.made[name][0] == k:
-                lines += self._store(name, name, f"{name}.to")
+        for name in written:
+            lines += self._store(name, name, f"{name}.to")
         lines.append("ret i32 0")
-        if status:
-            lines += [f"{failure}:", *status, f"ret i32 {self.fn.status}"]
+        if failing:
+            lines += [f"{failure}:", *failing, f"ret i32 {self.fn.status}"]
         writer, args_text = self.fn.writer, "".join(f", {type} {name}" for name, type in args.items())
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \

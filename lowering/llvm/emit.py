@@ -8,7 +8,7 @@ A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 _CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
@@ -356,14 +356,22 @@ class Code:
         """The phis of a block: names, types, and values with the blocks that they come from."""
         return [(name, *self._incoming[name]) for name in self._phis[label]]
 
-    def split_phis(self, label: str, blocks: Container[str]) -> list[str]:
-        """Take the values that come from ``blocks`` out of the phis of a block; yields phis of these alone."""
-        lines = []
+    def take_phis(self, label: str, groups: Sequence[Iterable[str]]) -> list[list[str]]:
+        """Take the values that come from groups of blocks out of the phis of a block.
+
+        Returns phis of these alone, for each group.
+        """
+        group_of = {b: k for k, blocks in enumerate(groups) for b in blocks}
+        found: list[list[str]] = [[] for _ in groups]
         for name, type, incoming in self.phis_of(label):
-            if taken := [(v, b) for v, b in incoming if b in blocks]:
-                lines.append(_phi(name, type, taken))
-            incoming[:] = [(v, b) for v, b in incoming if b not in blocks]
-        return lines
+            taken: dict[int, list[tuple[str, str]]] = {}
+            for v, b in incoming:
+                if b in group_of:
+                    taken.setdefault(group_of[b], []).append((v, b))
+            for k, values in taken.items():
+                found[k].append(_phi(name, type, values))
+            incoming[:] = [(v, b) for v, b in incoming if b not in group_of]
+        return found
 
     def split(self, label: str, bounds: Sequence[int]) -> None:
         """Split a block before the instructions with these numbers."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, replace
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.uses import EDGE, ops_of, uses
@@ -52,6 +53,8 @@ class Reverse:
     """The reverse blocks by the forward block that they reverse, and the uses of values in other blocks.
 
     ``reads``: for each block, its values that other reverse blocks read, with the block that reads.
+    ``endless``: forward blocks at which code may begin that does not terminate: calls, and heads of loops that are not
+    counted; ``before_endless``: the forward blocks that lead to one of them.
     """
 
     def __init__(self, sweep: ThereAndBack) -> None:
@@ -63,6 +66,10 @@ class Reverse:
                 for v in op.used():
                     if v.block is not bar:
                         self.reads.setdefault(v.block, []).append((v, bar))
+        self.endless = {b for b in sweep.forward if b.term is not None and b.term.name == "call"}
+        self.endless |= {loop.head for loop in sweep.forest.loops if counted(loop) is None}
+        preds = sweep.preds
+        self.before_endless = reached(self.endless, lambda block: [p for p, _ in preds[block]])
 
     def of(self, loop: Loop) -> list[Block]:
         """The blocks that reverse the blocks of ``loop``."""
@@ -78,12 +85,12 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         known = counted(loop)
         if back is None or known is None or back.top is None or loop.exit is None:
             continue
-        taint = tainted(loop, back.iv)
+        taint = tainted(sweep.forest.dom, loop, back.iv)
         if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
             found[loop] = Plan(back, taint)
     possible = dict(found)
     for loop in [loop for loop, plan in found.items()
-                 if _raises(loop) and _may_wait_for_ever(sweep, reverse, plan.back)]:
+                 if _raises(loop) and _may_wait_for_ever(reverse, plan.back)]:
         del found[loop]
     _keep_unneeded(sweep, found, [])
     if results:
@@ -111,14 +118,13 @@ def _raises(loop: Loop) -> bool:
         s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
-def _may_wait_for_ever(sweep: ThereAndBack, reverse: Reverse, back: LoopBack) -> bool:
+def _may_wait_for_ever(reverse: Reverse, back: LoopBack) -> bool:
     """True if code that may not terminate runs before the iterations when they are delayed to the reverse sweep."""
     assert back.loop.exit is not None
-    behind = reached([back.loop.exit])
-    if not order_free(reverse, back):                          # later iterations run before earlier ones
-        behind |= back.loop.blocks - {back.loop.head}
-    return any(b in behind and b.term is not None and b.term.name == "call" for b in sweep.forward) or any(
-        loop.head in behind and counted(loop) is None for loop in sweep.forest.loops)
+    if back.loop.exit in reverse.before_endless:
+        return True
+    inside = reverse.endless & (back.loop.blocks - {back.loop.head})
+    return bool(inside) and not order_free(reverse, back)      # later iterations run before earlier ones
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
@@ -272,13 +278,13 @@ def _arguments(sweep: ThereAndBack, p: Value) -> list[Value]:
     return found
 
 
-def tainted(loop: Loop, iv: Value) -> set[Value] | None:
+def tainted(dom: Dominators, loop: Loop, iv: Value) -> set[Value] | None:
     """The tainted values; None if control flow, a check or a call depends on one."""
     found = {p for p in loop.head.params if p is not iv}
-    grown = True
-    while grown:
+    blocks, grown = dom.in_order(loop.blocks), True
+    while grown:                                             # in this order, once for each level of inner loops
         grown = False
-        for block in loop.blocks:
+        for block in blocks:
             for op in block.ops:
                 if any(v in found for v in op.operands):
                     if OPS[op.name].effect:

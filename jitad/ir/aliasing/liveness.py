@@ -10,7 +10,7 @@ an integer.  It is decoded on demand, and blocks with equal sets share one dict,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..dominance import reverse_postorder
 from ..graph import Block, Function, Value
@@ -40,6 +40,12 @@ class Liveness:
     def before(self, block: Block) -> ValueSet:
         """``live_in`` of one block."""
         return self._decode(self._in[block])
+
+    def among(self, values: Iterable[Value], block: Block) -> list[Value]:
+        """Those of ``values`` that are in ``live_in`` of the block, in the order of ``before``."""
+        mask, number = self._in[block], self._number
+        live = (n for v in values if (n := number.get(v)) is not None and mask >> n & 1)
+        return [self._values[n] for n in sorted(live)]
 
     def bits_before(self, block: Block) -> int:
         """The bits of ``live_in`` of one block."""
@@ -79,15 +85,17 @@ class Liveness:
 
     def _reads(self, block: Block) -> int:
         """The bits of values that the block reads and another block defines."""
-        mask = 0
-        for op in block.all_ops():
-            for v in op.used():
-                if v.block is not block and (self._wanted is None or self._wanted(v)):
-                    number = self._number.get(v)
-                    if number is None:
-                        number = self._number[v] = len(self._values)
-                        self._values.append(v)
-                    mask |= 1 << number
+        mask, wanted, numbers = 0, self._wanted, self._number
+        read = dict.fromkeys([v for op in block.ops for v in op.operands])
+        if block.term is not None:
+            read.update(dict.fromkeys(block.term.used()))
+        for v in read:
+            if v.block is not block and (wanted is None or wanted(v)):
+                number = numbers.get(v)
+                if number is None:
+                    number = numbers[v] = len(self._values)
+                    self._values.append(v)
+                mask |= 1 << number
         return mask
 
     def _decode(self, mask: int) -> ValueSet:

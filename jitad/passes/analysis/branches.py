@@ -30,7 +30,7 @@ class Arms:
 def arms_of(loop: Loop, dom: Dominators) -> list[Arms]:
     """The branches of an innermost loop, inner ones first."""
     found = []
-    blocks = [b for b in dom.order if b in loop.blocks]
+    blocks = dom.in_order(loop.blocks)
     for join in blocks:
         head = dom.idom[join]
         if head not in loop.blocks or join is loop.head or len(dom.preds[join]) != 2:

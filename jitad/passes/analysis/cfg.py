@@ -32,8 +32,13 @@ def substitute(func: Function, mapping: Mapping) -> None:
         return
     for v in list(mapping):
         resolve(mapping, v)
-    for op in func.all_ops():
-        op.replace_uses(mapping)
+    get, unaffected = mapping.get, mapping.keys().isdisjoint
+    for block in func.blocks:
+        for op in block.ops:
+            if not unaffected(op.operands):
+                op.operands = [get(v, v) for v in op.operands]
+        if block.term is not None:
+            block.term.replace_uses(mapping)
 
 
 def is_pure(op: Op) -> bool:
@@ -158,10 +163,14 @@ def passes_on(block: Block) -> bool:
     return not block.ops and block.term is not None and block.term.name == "jump"
 
 
-def shared_params(func: Function) -> set[Block]:
-    """Blocks with a parameter that another block reads."""
-    return {v.owner for b in func.blocks for op in b.all_ops() for v in op.used()
-            if v.owner is not b and type(v.owner) is Block}
+def shared_params(func: Function, candidates: Iterable[Block]) -> set[Block]:
+    """Those of ``candidates`` with a parameter that another block reads."""
+    params = {p for b in candidates for p in b.params}
+    if not params:
+        return set()
+    unread = params.isdisjoint
+    return {v.block for b in func.blocks for op in b.all_ops() if not unread(read := op.used())
+            for v in read if v in params and v.owner is not b}
 
 
 def go_past(edge: Edge) -> None:

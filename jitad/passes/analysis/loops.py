@@ -122,15 +122,13 @@ class LoopForest:
         The arguments of an exit edge are read inside the loop.
         """
         found: set[Loop] = set()
+        innermost = self.innermost.get
         for b in self.dom.order if self.loops else ():
-            for op in b.all_ops():
-                for v in op.used():
-                    owner = v.owner
-                    block = owner.block if type(owner) is Op else owner
-                    home = self.innermost.get(block) if block is not b else None    # type: ignore[arg-type]
-                    while home is not None and b not in home.blocks:
-                        found.add(home)
-                        home = home.parent
+            for block in _sources(b):
+                home = innermost(block)
+                while home is not None and b not in home.blocks:
+                    found.add(home)
+                    home = home.parent
         return found
 
     def _add(self, head: Block, latches: list[Block]) -> None:
@@ -168,6 +166,16 @@ class LoopForest:
         exits = [(b, s) for b in loop.blocks for s in b.successors() if s not in loop.blocks and s not in raising]
         if len(exits) == 1 and exits[0][0] is loop.latch:
             loop.exit = exits[0][1]
+
+
+def _sources(b: Block) -> set[Block]:
+    """The other blocks whose values ``b`` reads."""
+    owners = {v.owner for op in b.ops for v in op.operands}
+    if b.term is not None:
+        owners.update([v.owner for v in b.term.used()])
+    found = {owner.block if type(owner) is Op else owner for owner in owners}
+    found.discard(b)
+    return found    # type: ignore[return-value]
 
 
 def raising_blocks(dom: Dominators) -> set[Block]:

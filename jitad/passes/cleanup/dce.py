@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ...ir.builder import Builder
-from ...ir.graph import Block, Edge, Function, Module, Value
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EFFECTS
 from ..analysis.cfg import merge_chains, remove_unreachable
 from ..analysis.loops import Loop, counted, loop_forest
@@ -43,9 +43,13 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
         assert b.term is not None
         todo += b.term.operands if b not in idle else ()
         for edge in b.term.edges:
+            kept = results.get(edge.block, 0)
             for param, arg in edge.passed():
-                sources.setdefault(param, []).append(arg)
-                if param.index < results.get(edge.block, 0):     # stands for a call's result, and is not dropped
+                if (known := sources.get(param)) is not None:
+                    known.append(arg)
+                else:
+                    sources[param] = [arg]
+                if param.index < kept:                           # stands for a call's result, and is not dropped
                     todo.append(arg)
     needed: set[Value] = set()
     while todo:
@@ -53,7 +57,8 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
         if v in needed:
             continue
         needed.add(v)
-        todo += v.op.operands if v.op is not None else sources.get(v, ())
+        owner = v.owner
+        todo += owner.operands if type(owner) is Op else sources.get(v, ())
     return needed
 
 
@@ -113,10 +118,11 @@ def _drop_idle_loops(func: Function) -> bool:
     if not forest.loops:
         return False
     ends = {loop for loop in forest.loops if counted(loop)}
-    read = forest.open_loops() if ends else set()
+    idle = [loop for loop in reversed(forest.loops) if _ends(loop, ends) and not _matters(loop)]
+    read = forest.open_loops() if idle else set()
     gone: set[Block] = set()
-    for loop in reversed(forest.loops):                  # outer loops first, with the loops in them
-        if loop.head not in gone and loop not in read and _ends(loop, ends) and not _matters(loop):
+    for loop in idle:                                    # outer loops first, with the loops in them
+        if loop.head not in gone and loop not in read:
             assert loop.preheader is not None and loop.preheader.term is not None
             edge = loop.exit_edge()
             loop.preheader.term.edges = [Edge(edge.block, edge.args)]

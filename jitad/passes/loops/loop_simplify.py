@@ -72,6 +72,7 @@ class LoopShaper:
         self.blocks = set(loop.blocks)
         self.region = loop.region(around.raising)
         self.targets = self._targets()
+        self.live = self._live()
         self.columns = self._columns()
         self._undefs: dict[tuple[Block, Type], Value] = {}
 
@@ -102,15 +103,19 @@ class LoopShaper:
                     target.edges.append((b, e))
         return list(found.values())
 
+    def _live(self) -> dict[Block, list[Value]]:
+        """For each exit target, the values of the loop that it or a later block reads."""
+        defined = [v for b in self.blocks for v in (*b.params, *(r for op in b.ops for r in op.results))]
+        return {t.block: self.around.live_in(t.block, defined) for t in self.targets}
+
     def _columns(self) -> dict[Key, Type]:
         columns: dict[Key, Type] = {}
         for t in self.targets:
             for i, p in enumerate(t.block.params):
                 if self._fixed(t, i) is None:
                     columns["arg", t.block, i] = p.type
-            for v in self.around.live_in(t.block):
-                if v.block in self.blocks:
-                    columns["live", v, 0] = v.type
+            for v in self.live[t.block]:
+                columns["live", v, 0] = v.type
         return columns
 
     def _fixed(self, target: Target, i: int) -> Value | None:
@@ -122,7 +127,7 @@ class LoopShaper:
     def _row(self, target: Target, edge: Edge) -> Row:
         """The row that ``X`` receives if the loop is left by ``edge``."""
         row: Row = {key: a for i, a in enumerate(edge.args) if (key := ("arg", target.block, i)) in self.columns}
-        row |= {("live", v, 0): v for v in self.around.live_in(target.block) if v.block in self.blocks}
+        row |= {("live", v, 0): v for v in self.live[target.block]}
         return row
 
     def _args(self, row: Row, undefs_in: Block) -> list[Value]:

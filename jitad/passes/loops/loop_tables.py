@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ...ir.aliasing.liveness import Liveness, ValueSet
+from ...ir.aliasing.liveness import Liveness
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.types import Type
@@ -33,11 +34,11 @@ class Surroundings:
         for b in func.blocks:
             self._note_edges(b)
 
-    def live_in(self, block: Block) -> ValueSet:
-        """The values that are live before a block."""
+    def live_in(self, block: Block, values: Iterable[Value]) -> list[Value]:
+        """Those of ``values`` that are live before a block."""
         while block in self.lives_as:
             block = self.lives_as[block]
-        return self._liveness.before(block)
+        return self._liveness.among(values, block)
 
     def new_block(self, name: str) -> Block:
         block = self.func.new_block(name)

@@ -152,7 +152,7 @@ class _Peeling:
         self.func, self.loop, self.known = func, loop, known
         forest = loop_forest(func)
         region = loop.region(raising_blocks(forest.dom))
-        self.blocks = [b for b in forest.dom.order if b in region]
+        self.blocks = forest.dom.in_order(region)
         self.edge, self.back, self.leave = loop.entry_edge(), loop.back_edge(), loop.exit_edge()
         assert loop.latch is not None and loop.latch.term is not None
         self.latch, self.loc = loop.latch, loop.latch.term.loc

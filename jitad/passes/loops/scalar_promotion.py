@@ -76,7 +76,7 @@ def _promote_all(forest: LoopForest, loop: Loop) -> None:
 def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:
     """True if a check in the loop has a condition that no iteration changes.  Sizes of arrays never change."""
     varying: set[Value] = {p for b in loop.blocks for p in b.params}
-    for block in (b for b in forest.dom.order if b in loop.blocks):
+    for block in forest.dom.in_order(loop.blocks):
         for op in block.ops:
             if op.name == "check" and op.operands[0] not in varying:
                 return True

@@ -37,7 +37,7 @@ def _unroll_innermost(func: Function) -> bool:
         trip = _trip(loop)
         if trip is not None and not loop.children:
             region = loop.region(raising)
-            blocks = [b for b in dom.order if b in region]
+            blocks = dom.in_order(region)
             size = sum(1 for b in blocks for op in b.all_ops() if op.name != "const")
             calls = any(b.term is not None and b.term.name == "call" for b in blocks)
             if trip * size <= MOST_OPS and not calls:

@@ -28,6 +28,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import I64, Array, Type
+from ...ir.uses import ops_of
 from ..analysis.cost import iteration_cost
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from .independence import Dependent, Independence
@@ -119,10 +120,8 @@ class _Outliner:
     def _captured(self) -> list[Value]:
         """The values from outside that the loop reads, except constants, which the function defines again."""
         found: dict[Value, None] = {}
-        for block in self.forest.dom.order:
-            if block in self.region:
-                for op in block.all_ops():
-                    found |= dict.fromkeys(v for v in op.used() if v.block not in self.region)
+        for op in ops_of(self.forest.dom.in_order(self.region)):
+            found |= dict.fromkeys(v for v in op.used() if v.block not in self.region)
         return [v for v in found if not _is_literal(v)]
 
     # --- the function -------------------------------------------------------------------------------
@@ -140,7 +139,7 @@ class _Outliner:
         b = Builder(body.entry, body.loc)
         self._literals(b, values)
         count = b.sub(end, first)
-        blocks = clone_blocks([x for x in self.forest.dom.order if x in self.region], body, values)
+        blocks = clone_blocks(self.forest.dom.in_order(self.region), body, values)
         head, latch, done = blocks[loop.head], blocks[_latch(loop)], body.new_block("done")
         entry_args = iter(inits)
         b.jump(head, [b.const(0) if p is known.iv else next(entry_args) for p in loop.head.params])

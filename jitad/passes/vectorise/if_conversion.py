@@ -42,7 +42,7 @@ def if_conversion(module: Module) -> None:
         forest = loop_forest(func)
         for loop in forest.loops:
             if not loop.children and len(loop.blocks) > 1 and _may_be_vector(loop):
-                _Conversion(func, loop, [b for b in forest.dom.order if b in loop.blocks]).run()
+                _Conversion(func, loop, forest.dom.in_order(loop.blocks)).run()
 
 
 def _may_be_vector(loop: Loop) -> bool:

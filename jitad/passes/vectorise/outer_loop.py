@@ -68,7 +68,7 @@ def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] 
 def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: set[Block], fastmath: bool) -> None:
     count = len(func.blocks)
     try:
-        kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
+        kinds = Kinds(forest, loop, known, forest.dom.in_order(loop.blocks))
         short = pays(forest, kinds, fastmath)
         if short is None:
             return

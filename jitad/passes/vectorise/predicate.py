@@ -103,7 +103,7 @@ class _Chunks:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
         self.sums = {op: p for p, op in sums.items()}
         self.terms: dict[Op, Value] = {}               # addition → rows of its terms
-        self.order = [b for b in forest.dom.order if b in loop.blocks]
+        self.order = forest.dom.in_order(loop.blocks)
         self.mass: dict[Block, Fraction] = {}
         self.masks: dict[Block, Mask] = {}
         self.incoming: dict[Block, list[tuple[Fraction, Mask, list[Value]]]] = {}
