@@ -4,7 +4,8 @@ Files, in reading order::
 
     image    what is loaded on a device: the text of kernels, and their parameters
     driver   the interface of a device, and arrays in its memory
-    device   device functions and kernels
+    device   device functions
+    kernels  kernels that call them
     host     the host program
     program  programs: compiled, run, explained
     ptx      images as PTX: functions of the device, kernels, libdevice

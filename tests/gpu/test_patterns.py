@@ -1,4 +1,4 @@
-"""Loops that carry something and run in parallel all the same: scans, searches, additions to elements.
+"""Loops that carry something and run in parallel all the same: scans, searches, additions to elements, overwriting.
 
 Each program is compiled once, and run for sizes around those of warps, tiles and grids, each time in another order of
 threads, with every access to memory checked.
@@ -66,9 +66,9 @@ def test_scans(name: str, few_parts: None) -> None:
 
 
 def test_gradient_of_a_product() -> None:
-    """Its forward sweep is a scan that also stores what each step had before."""
+    """Its forward sweep is a scan that also stores what each step had before, its reverse sweep a recurrence."""
     case = compiled(grad(lambda x: (np.cumprod(x) ** 2).sum()), np.ones(5))
-    assert "a scan (mul)" in case.program.plan()
+    assert "a scan (mul)" in case.program.plan() and "a scan (affine)" in case.program.plan()
     at_sizes(case, lambda n: [RNG.uniform(0.99, 1.01, n)])
 
 
@@ -81,16 +81,58 @@ def test_loops_that_are_no_scans() -> None:
             out[i] = total
         return out
 
-    def recurrence(x: Any) -> Any:
+    def logistic(x: Any) -> Any:
         out, total = x.copy(), 0.0
         for i in range(len(x)):
-            total += x[i] * total + 0.1
+            total += x[i] * total * total + 0.1
             out[i] = total
         return out
-    for fun in (dependent, recurrence):
+    for fun in (dependent, logistic):
         case = compiled(fun, np.ones(5))
         assert "a scan" not in case.program.plan()
         compare(dataclasses.replace(case, given=[RNG.uniform(0, 0.1, 100)]), SimulatedDriver(checked=True))
+
+
+# --- recurrences ------------------------------------------------------------------------------------------
+
+def filtered(x: Any, a: Any) -> Any:
+    """Of two arrays, whose lengths are compared before the loop; backwards; of integers, which wrap."""
+    out, state, number = np.zeros(len(x)), 0.25, 12345
+    for i in range(len(x)):
+        out[i] = state * 2
+        state = (x[i] * state - 3 * state) / 2 + state + a[i]
+    back, later = np.zeros(len(x)), 1.0
+    for i in range(len(x) - 1, -1, -1):
+        later = x[i] - a[i] * later
+        back[i] = np.sin(later)
+    drawn = np.zeros(len(x), np.int64)
+    for i in range(len(x)):
+        number = number * 6364136223846793005 + i
+        drawn[i] = number
+    return out, back, state, drawn
+
+
+def test_recurrences(few_parts: None) -> None:
+    """Also where composed maps are of no use: factors that grow, infinite terms, values that cancel."""
+    case = compiled(filtered, np.ones(5), np.ones(5))
+    assert case.program.plan().count("a scan (affine)") == 3
+    for k, scale in enumerate((0.9, 50.0)):
+        at_sizes(case, lambda n, s=scale: [RNG.uniform(-s, s, n), RNG.uniform(-1, 1, n)], (33, 2500)[k:])
+
+    def infinite(n: int) -> Any:
+        x = RNG.uniform(-1, 1, n)
+        x[n // 3] = np.inf
+        return [x, np.zeros(n)]
+    at_sizes(case, infinite, (2500,))
+    slope = compiled(grad(lambda x, a: filtered(x, a)[2]), np.ones(5), np.ones(5))
+    at_sizes(slope, lambda n: [RNG.uniform(-1, 1, n), RNG.normal(size=n)], (2500,))
+
+    def unstable(x: Any) -> Any:
+        state = 1.0
+        for i in range(len(x)):
+            state = x[i] * state - 0.5                 # stays at 1, but for what composed maps lose
+        return state
+    at_sizes(compiled(unstable, np.ones(5)), lambda n: [np.full(n, 1.5)], (2500,))
 
 
 # --- searches ---------------------------------------------------------------------------------------------
@@ -141,6 +183,28 @@ def test_gradients_of_gathers() -> None:
         case = compiled(lambda x, i, f=fun: grad(f)(x, i), np.ones(8), np.zeros(5, np.int64))
         assert "by atomics" in case.program.plan()
         at_sizes(case, lambda n: [RNG.normal(size=40), RNG.integers(0, 10, n)])
+
+
+# --- overwriting ------------------------------------------------------------------------------------------
+
+def stored(x: Any, index: Any, v: Any) -> Any:
+    """Numbers, rows, places of two indices, a mask, and what the gradient stores."""
+    def loss(x: Any, v: Any) -> Any:
+        y = x.copy()
+        y[index] = v
+        return (y ** 2).sum()
+    y, rows, z = x.copy(), np.zeros((len(x), 3), x.dtype), np.zeros((5, len(x)), bool)
+    y[index] = v
+    rows[index] = np.stack((v, v + 1, v * 2), axis=1)
+    z[index % 5, index] = v > 0
+    return y, rows, z, grad(loss, (0, 1))(x, v)
+
+
+def test_the_last_store_counts() -> None:
+    """Of several to one element, in any order of threads."""
+    case = compiled(stored, np.ones(5), np.zeros(5, np.int64), np.ones(5))
+    assert case.program.plan().count("finds the last store") >= 4
+    at_sizes(case, lambda n: [RNG.normal(size=40), RNG.integers(-40, 40, n), RNG.normal(size=n)])
 
 
 # --- sorting ----------------------------------------------------------------------------------------------

@@ -17,6 +17,9 @@ that they are computed from is ``NEAR``.
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
 The original loop runs otherwise, and raises in the right iteration.
 
+In a program for a GPU, only loops of the host program get a second version: without checks they may be scans, for
+many threads, while in a thread's own loop a check costs little.
+
 *Affine*: ``a + k * it`` with ``a`` and ``k`` loop-invariant and ``it`` the counter of the loop.
 """
 
@@ -29,6 +32,7 @@ from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Array
+from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
@@ -46,7 +50,8 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 def loop_versioning(module: Module) -> None:
     """Give every innermost counted loop with affine checks a version without them; expects normal form."""
-    for func in module.functions.values():
+    threads = _of_threads(module) if module.gpu else set()
+    for func in [f for f in module.functions.values() if f.name not in threads]:
         forest = loop_forest(func)
         if not forest.loops:
             continue
@@ -55,6 +60,20 @@ def loop_versioning(module: Module) -> None:
             known = counted(loop)
             if not loop.children and known is not None and loop.exit is not None and loop not in unclosed:
                 _Version(func, loop, known, forest.dom.number).run()
+
+
+def _of_threads(module: Module) -> set[str]:
+    """The functions that threads of a GPU run: outlined loops, and what they call."""
+    callees = CallGraph(module).callees
+    ends = [b.term for f in module.functions.values() for b in f.blocks if b.term is not None]
+    todo = [op.attrs["callee"] for op in ends if "threads" in op.attrs]
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += callees[name]
+    return found
 
 
 class _Version:

@@ -1,4 +1,4 @@
-"""Device code: functions of the loop level as LLVM IR for one thread, and kernels that call them.
+"""Device code: functions of the loop level as LLVM IR for one thread, or for the lanes of a warp.
 
 Files, in reading order::
 
@@ -12,9 +12,4 @@ Files, in reading order::
     patterns         loops that carry something, and are for many threads
     reduce           reductions between threads
     rows             bodies that the lanes of a warp execute together
-    kernels          kernels for loops, and for parts of a program in one thread
-    scans            kernels for running totals
-    turned           kernels that read arrays across their lines, such as transpositions
-    tiles            kernels for products of matrices
-    wide             kernels whose threads access 16 bytes at once
 """

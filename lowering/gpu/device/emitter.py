@@ -96,6 +96,10 @@ class Emitter:
         name = "fadd" if t.is_float else "add"
         self.access(f"atomicrmw {name} ptr {ptr}, {types.memory(t)} {value} monotonic, align {types.width(t)}")
 
+    def atomic_max(self, t: Scalar, value: str, ptr: str) -> None:
+        """Replace an element by the greater of the two; ``t`` is a type of integers."""
+        self.access(f"atomicrmw max ptr {ptr}, {types.memory(t)} {value} monotonic, align {types.width(t)}")
+
     def offset(self, ptr: str, count: str, of: str = "i8") -> str:
         if count == "0":
             return ptr
@@ -177,6 +181,11 @@ class Emitter:
     def barrier(self) -> None:
         convergent = self.writer.attributes("convergent nounwind")
         self.code.do(f"call void {self.writer.declare('gpu.barrier', 'void', '', convergent)}()")
+
+    def ballot(self, condition: str) -> str:
+        """A bit for each lane of the warp in which a condition holds."""
+        convergent = self.writer.attributes("convergent nounwind")
+        return self.code.op(f"call i32 {self.writer.declare('gpu.ballot', 'i32', 'i1', convergent)}(i1 {condition})")
 
     # --- control ------------------------------------------------------------------------------------
 

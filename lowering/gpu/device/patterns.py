@@ -5,21 +5,32 @@
       for %i (%p) { %x = load %a, %i;  %t = add %p, %x;  store %t, %b, %i;  yield %t }
 
   No iteration accesses an element that another one stores, and ``%x`` depends on nothing that is carried.
+* A *linear recurrence* carries a number that becomes ``a * p + b``, with ``a`` and ``b`` as ``%x`` above::
+
+      for %i (%p) { %a = load %c, %i;  %m = mul %a, %p;  %x = load %d, %i;  %t = add %m, %x;  …;  yield %t }
+
 * A *search* carries an extreme element and its index (the attribute ``best``).
 * *Additions* to elements of an array, such as ``np.add.at``: iterations may add to one element, and do nothing else
   with it::
 
       for %i { %k = load %index, %i;  %x = load %b, %k;  %y = add %x, …;  store %y, %b, %k }
+
+* *Overwriting* of elements, such as ``b[index] = values``: of the stores to one element the last one counts, and
+  nothing reads them::
+
+      for %i { %k = load %index, %i;  %x = load %a, %i;  store %x, %b, %k }
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ....ir.graph import Block, Op, Value
+from ....errors import NOWHERE
+from ....ir.builder import Builder
+from ....ir.graph import Block, Function, Op, Value
 from ....ir.ops import OPS as IR_OPS
-from ....ir.types import Scalar
+from ....ir.types import Scalar, dtype_of
 from ....loop_level.types import buffer_type, is_buffer
 from .memory import NotAdded, addition, uses_in
 
@@ -45,8 +56,8 @@ class Scan:
 
 
 def is_carried_parallel(op: Op) -> bool:
-    """True for a ``for`` that is a scan, a search, or additions."""
-    return "best" in op.attrs or scan_of(op) is not None or added_by(op) is not None
+    """True for a ``for`` that is a scan, a recurrence, a search, additions, or overwriting."""
+    return "best" in op.attrs or any(find(op) is not None for find in (scan_of, recurrence_of, added_by, overwriting))
 
 
 # --- scans ------------------------------------------------------------------------------------------------
@@ -65,11 +76,11 @@ def scan_of(op: Op) -> Scan | None:
     term = second if first is carried else first
     if term is carried:
         return None
-    ops = slice_of(region, term)
+    ops = needed_for(region, [term])
     if any(carried in x.operands for x in ops):
         return None
     compacts = bool(op.attrs.get("compacts"))
-    if compacts or _stores_apart(region, iv, ops):
+    if compacts or _stores_apart(region, iv, ops) and any(x.name == "store" for x in region.ops):
         return Scan(total, term, ops, compacts)
     return None
 
@@ -79,9 +90,9 @@ def is_plain(ops: Sequence[Op]) -> bool:
     return all(x.name in _PLAIN or x.name in IR_OPS and IR_OPS[x.name].elementwise for x in ops)
 
 
-def slice_of(region: Block, v: Value) -> tuple[Op, ...]:
-    """The ops of a block on which a value depends, in order."""
-    needed = {v}
+def needed_for(region: Block, vs: Iterable[Value]) -> tuple[Op, ...]:
+    """The ops of a block on which values depend, in order."""
+    needed = set(vs)
     found: list[Op] = []
     for op in reversed(region.ops):
         if any(r in needed for r in op.results):
@@ -91,7 +102,7 @@ def slice_of(region: Block, v: Value) -> tuple[Op, ...]:
 
 
 def _stores_apart(region: Block, iv: Value, before: Sequence[Op]) -> bool:
-    """True if each iteration stores, and accesses no element that another one stores; ``before`` reads no new element.
+    """True if no iteration accesses an element that another one stores; ``before`` reads no new element.
 
     All accesses to one array are at the same place, one index of which is different in each iteration.
     """
@@ -112,7 +123,7 @@ def _stores_apart(region: Block, iv: Value, before: Sequence[Op]) -> bool:
             alias = buffer_type(op.operands[0]).alias
             if alias is None or alias in places and op.operands != places[alias] or alias in stored and op in before:
                 return False
-    return bool(places)
+    return True
 
 
 def differs(v: Value, iv: Value, region: Block) -> bool:
@@ -131,6 +142,92 @@ def differs(v: Value, iv: Value, region: Block) -> bool:
             return False
         v = moving[0]
     return True
+
+
+# --- recurrences ------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A linear recurrence: the ops that compute ``a`` and ``b``, some of which are new, and the value that follows."""
+
+    a: Value
+    b: Value
+    ops: tuple[Op, ...]
+    after: Value
+
+
+def recurrence_of(op: Op) -> Recurrence | None:
+    """The linear recurrence that a loop is, if it is one."""
+    region = op.regions[0]
+    if len(op.operands) != 4 or not isinstance(t := op.operands[3].type, Scalar) or not is_plain(region.ops):
+        return None
+    iv, carried = region.params
+    assert region.term is not None
+    after = region.term.operands[0]
+    if t.bits < LEAST_ATOMIC or t.is_bool or "compacts" in op.attrs:
+        return None
+    form = _Affine(region, carried)
+    found = form.of(after)
+    if found is None or found[0] is None:
+        return None
+    a, b = found[0], form.builder.const(0, t) if found[1] is None else found[1]
+    ops = (*needed_for(region, [v for x in form.made.ops for v in x.operands] + [a, b]), *form.made.ops)
+    return Recurrence(a, b, ops, after) if _stores_apart(region, iv, ops) else None
+
+
+Form = tuple[Value | None, Value | None]
+"""``a`` and ``b`` of ``a * p + b``; None: 0."""
+
+
+class _Affine:
+    """Writes what the carried value of a loop is multiplied by, and what is added to it."""
+
+    def __init__(self, region: Block, carried: Value) -> None:
+        self.made = Function("affine", (), ()).entry
+        self.builder = Builder(self.made, next((x.loc for x in region.ops if x.loc.line), NOWHERE))
+        self.forms: dict[Value, Form] = {carried: (self.builder.const(1, dtype_of(carried.type)), None)}
+        self.dependent = {carried}
+        for op in region.ops:
+            if any(v in self.dependent for v in op.operands):
+                self.dependent.update(op.results)
+
+    def of(self, v: Value) -> Form | None:
+        """The form of a value; None if it has another one."""
+        if v not in self.dependent:
+            return None, v
+        if v not in self.forms:
+            op = v.op
+            assert op is not None
+            xs = [self.of(x) for x in op.operands] if op.name in ("add", "sub", "neg", "mul", "div") else [None]
+            found = None if None in xs else self._combined(op.name, [x for x in xs if x is not None])
+            if found is None:
+                return None
+            self.forms[v] = found
+        return self.forms[v]
+
+    def _combined(self, name: str, xs: Sequence[Form]) -> Form | None:
+        """The form of a result; xs are those of the operands."""
+        if name in ("add", "sub"):
+            (a, b), (c, d) = xs
+            return self._sum(name, a, c), self._sum(name, b, d)
+        if name == "neg":
+            a, b = xs[0]
+            return self._scaled(name, a), self._scaled(name, b)
+        first, second = xs
+        if first[0] is None and name == "mul":
+            first, second = second, first
+        by = second[1]
+        if second[0] is not None or by is None or name == "div" and not dtype_of(by.type).is_float:
+            return None
+        return self._scaled(name, first[0], by), self._scaled(name, first[1], by)
+
+    def _sum(self, name: str, x: Value | None, y: Value | None) -> Value | None:
+        if x is None or y is None:
+            return x if y is None else y if name == "add" else self.builder.emit("neg", y)
+        return self.builder.emit(name, x, y)
+
+    def _scaled(self, name: str, x: Value | None, *by: Value) -> Value | None:
+        return None if x is None else self.builder.emit(name, x, *by)
 
 
 # --- additions --------------------------------------------------------------------------------------------
@@ -155,6 +252,23 @@ def added_by(op: Op) -> Value | None:
     except NotAdded:
         return None
     return b if all(_reads_elsewhere(x, t.alias) for x in region.ops if x not in loads and x not in stores) else None
+
+
+# --- overwriting ------------------------------------------------------------------------------------------
+
+def overwriting(op: Op) -> Op | None:
+    """The store of a nest of loops that stores to elements of one array, which it does not read."""
+    loops = in_order(op)
+    region = loops[-1].regions[0]
+    stores = [x for x in region.ops if x.name == "store"]
+    if len(stores) != 1 or any(loop.operands[3:] for loop in loops) or not is_plain(region.ops):
+        return None
+    store, = stores
+    b = store.operands[1]
+    alias = buffer_type(b).alias
+    if alias is None or b.op in region.ops or not all(_reads_elsewhere(x, alias) for x in region.ops if x is not store):
+        return None
+    return store
 
 
 def _reads_elsewhere(op: Op, alias: int) -> bool:

@@ -18,7 +18,7 @@ from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
 from ....loop_level.nest_shape import read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
-from ..device.patterns import Scan, scan_of
+from ..device.patterns import Recurrence, Scan, recurrence_of, scan_of
 from . import device_array, runtime, scalars
 from .launch_builder import LaunchBuilder, among
 from .nests import fill, loops_of
@@ -306,7 +306,7 @@ class HostFunction:
             self.code.plan.host(op.loc, "fills an array")
             self.line(f"rt.fill({self.use(filled[0])}, {filled[1]})")
             return
-        found = None if op.attrs.get("independent") or "best" in op.attrs else scan_of(op)
+        found = None if op.attrs.get("independent") or "best" in op.attrs else scan_of(op) or recurrence_of(op)
         if found is not None:
             self._scan(op, found)
             return
@@ -315,7 +315,7 @@ class HostFunction:
         self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self._given(nest.carried)}], "
                                   f"[{self._given(nest.captured)}])")
 
-    def _scan(self, op: Op, found: Scan) -> None:
+    def _scan(self, op: Op, found: Scan | Recurrence) -> None:
         """A loop that carries a running total."""
         launch, captured = self.code.launches.scan(op, found, self.func, self.resident)
         self.assign(op.results, f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.given(op.operands[3])}, "

@@ -12,21 +12,26 @@ from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import F32, F64, Scalar
 from ....loop_level.types import Buffer, buffer_type
 from ....loop_level.verify import origins_of
-from ..device import kernels, memory
+from ..device import memory
 from ..device.emitter import Shared
 from ..device.function import write_function
-from ..device.kernels import Needs, Result
-from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order
+from ..device.patterns import LEAST_ATOMIC, Recurrence, Scan, added_by, in_order, overwriting
 from ..device.reduce import ROLES
 from ..device.rows import RowFunction, is_row
-from ..device.scans import TILE, scan_kernels
-from ..device.tiles import product_kernel, tile_kernel
-from ..device.turned import TILE as SIDE
-from ..device.turned import Turned, turned, turned_kernel
-from ..device.wide import Wide, wide, wide_kernel
 from ..image import WARP, Kernel
+from ..kernels.loops import APART, ATOMIC, FEW, LOCAL, MapKernel, Needs, Result, map_kernel, serial_kernel
+from ..kernels.overwrites import overwrite_kernels
+from ..kernels.recurrences import WORDS, recurrence_kernels
+from ..kernels.results import sum_kernel
+from ..kernels.scans import TILE, scan_kernels
+from ..kernels.tiles import product_kernel, tile_kernel
+from ..kernels.turned import TILE as SIDE
+from ..kernels.turned import Turned, turned, turned_kernel
+from ..kernels.wide import Wide, wide, wide_kernel
+from ..kernels.writer import Resident
 from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
-from .nests import Nest, across, additions, elementwise, loops_of, nest, scan
+from .nests import Nest, across, additions, elementwise, loops_of, nest, overwrites, recurrence, scan
+from .overwrite_launch import OverwriteLaunch
 from .partition import callees, reached
 from .plan import Plan
 from .product_launch import ProductLaunch
@@ -67,7 +72,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide"))}
+        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide", "claim"))}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -89,6 +94,8 @@ class LaunchBuilder:
         """
         if not op.attrs.get("independent") and (b := added_by(op)) is not None:
             return self._additions(additions(self.module, in_order(op), b, func), resident)
+        if not op.attrs.get("independent") and (store := overwriting(op)) is not None:
+            return self._overwrites(*overwrites(self.module, in_order(op), store, func), resident)
         if (loads := turned(loops_of(op))) is not None:
             return self._across(loops_of(op), loads, func, resident)
         found = nest(self.module, op, func)
@@ -99,7 +106,7 @@ class LaunchBuilder:
             self._write(found.body.name)
         results = [Result(ROLES[kind], v.type) for kind, v in zip(found.kinds, found.carried)]
         known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
-        made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
+        made = map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
                                   known, results, self._needs(found.body), outlined=False,
                                   threads_each=WARP if rows else 1,
                                   resident=(among(found.carried, resident), among(found.captured, resident)))
@@ -140,37 +147,53 @@ class LaunchBuilder:
         t, place = buffer_type(found.carried[0]), len(found.loops)
         known = [(loop.operands[0].const, loop.operands[2].const) for loop in found.loops]
         made = []
-        for way in [kernels.APART] if self.deterministic else [kernels.ATOMIC, kernels.LOCAL]:
-            self._write(found.body.name, frozenset({place}) if way == kernels.ATOMIC else frozenset())
-            made.append(kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, known,
+        for way in [APART] if self.deterministic else [ATOMIC, LOCAL]:
+            self._write(found.body.name, frozenset({place}) if way == ATOMIC else frozenset())
+            made.append(map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body, known,
                                            [Result("add", t, way)], self._needs(found.body), outlined=False,
                                            resident=((), among(found.captured, resident))))
-            small = f", if it has {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
+            small = f", if it has {FEW} elements at most" if way == LOCAL else ""
             self._tell(made[-1], f"adds to elements of an array {way}{small}")
         adders = {0: self._adder(found.body, t.dtype)} if self.deterministic else {}
         few = made[1] if len(made) > 1 else None
         launch = MapLaunch(made[0], tuple(known), adders, few)
         return self._add(launch, *(m.kernel for m in made), *adders.values()), found
 
+    def _overwrites(self, found: Nest, places: Function, resident: Container[Value]) -> tuple[int, Nest]:
+        """The launch of a nest that stores to elements of an array, the last one to each."""
+        known = tuple((loop.operands[0].const, loop.operands[2].const) for loop in found.loops)
+        for function in (found.body, places):
+            self._write(function.name)
+        claim, store = overwrite_kernels(self.shared, self._name(found.body.name), found.body.loc, known,
+                                         buffer_type(found.carried[0]), places, found.body,
+                                         among(found.captured, resident))
+        self.plan.kernel(claim, "an iteration a thread", "finds the last store to each element of an array")
+        self.plan.kernel(store, "an iteration a thread", "makes these stores")
+        return self._add(OverwriteLaunch.of(claim, store, known), claim, store), found
+
     def _adder(self, func: Function, t: Scalar) -> Kernel:
         """The kernel that adds up the arrays of the threads."""
-        made = kernels.sum_kernel(self.shared, self._name(f"{func.name}_sum"), func.loc, t)
+        made = sum_kernel(self.shared, self._name(f"{func.name}_sum"), func.loc, t)
         self.plan.kernel(made, "an element a thread", "adds the arrays of the threads")
         return made
 
-    def scan(self, op: Op, found: Scan, func: Function, resident: Container[Value]) -> tuple[int, Sequence[Value]]:
-        """The launch of a scan, and what its functions capture."""
-        parts = scan(self.module, op, found, func)
+    def scan(self, op: Op, found: Scan | Recurrence, func: Function, resident: Container[Value]
+             ) -> tuple[int, Sequence[Value]]:
+        """The launch of a scan, or of a recurrence, and what its functions capture."""
+        is_scan = isinstance(found, Scan)
+        parts = scan(self.module, op, found, func) if isinstance(found, Scan) else recurrence(
+            self.module, op, found, func)
         self._write(parts.body.term.name)
         self._write(parts.body.step.name)
         known = op.operands[0].const, op.operands[2].const
-        made = scan_kernels(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body,
-                            (among(op.operands[3:], resident), among(parts.captured, resident)))
-        does = f"a scan ({found.role}) {'of what is kept' if found.compacts else 'along a loop'}"
+        write = scan_kernels if is_scan else recurrence_kernels
+        made = write(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body,
+                     (among(op.operands[3:], resident), among(parts.captured, resident)))
+        does = f"a scan ({parts.body.role}) {'of what is kept' if parts.body.compacts else 'along a loop'}"
         self.plan.kernel(made.scan, f"{TILE} iterations a block, or several times as many", does)
         self.plan.kernel(made.totals, "the same", "the totals of the blocks, if there are several")
         self.plan.kernel(made.offsets, "one block", "what comes before each block")
-        launch = ScanLaunch(made, known, parts.body.type)
+        launch = ScanLaunch(made, known, parts.body.type, 1 if is_scan else WORDS)
         return self._add(launch, made.scan, made.totals, made.offsets), parts.captured
 
     def outlined(self, op: Op, resident: Container[Value] = ()) -> tuple[int, int]:
@@ -183,13 +206,13 @@ class LaunchBuilder:
             return self.serial(callee.name, op.loc, among(op.operands, resident),
                                "results that are not updated in place"), -1
         sums = [k for k in range(carried) if isinstance(callee.result_types[k], Buffer) and roles[k] != "each"]
-        ways = [kernels.APART] if sums else [""]
+        ways = [APART] if sums else [""]
         if self._can_add(callee, sums):
-            ways = [kernels.ATOMIC, kernels.LOCAL]
+            ways = [ATOMIC, LOCAL]
         there = among(op.operands[2:2 + carried], resident), among(op.operands[2 + carried:], resident)
         made = [self._outlined_by(callee, roles, sums, way, there) for way in ways]
         adders = {}
-        if ways == [kernels.APART]:
+        if ways == [APART]:
             for k in sums:
                 adders[k] = self._adder(callee, buffer_type(callee.params[2 + k]).dtype)
         every = [k for m in made for k in (m.kernel, m.finish)]
@@ -197,16 +220,16 @@ class LaunchBuilder:
         return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried
 
     def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str,
-                     resident: kernels.Resident) -> kernels.MapKernel:
+                     resident: Resident) -> MapKernel:
         """The kernels of an outlined loop whose threads add to arrays in this way."""
-        self._write(callee.name, frozenset(2 + k for k in sums) if way == kernels.ATOMIC else frozenset())
+        self._write(callee.name, frozenset(2 + k for k in sums) if way == ATOMIC else frozenset())
         results = [Result(role, t, way if k in sums else "")
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
-        made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, [FROM_ZERO], results,
+        made = map_kernel(self.shared, self._name(callee.name), callee.loc, callee, [FROM_ZERO], results,
                                   self._needs(callee), outlined=True, resident=resident)
         shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
                           for p, r in zip(callee.params[2:], results))
-        small = f", if the arrays have {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
+        small = f", if the arrays have {FEW} elements at most" if way == LOCAL else ""
         self._tell(made, f"a thread for each iteration{f' ({shown})' if shown else ''}{small}")
         return made
 
@@ -224,7 +247,7 @@ class LaunchBuilder:
             return False
         return True
 
-    def _tell(self, made: kernels.MapKernel, does: str) -> None:
+    def _tell(self, made: MapKernel, does: str) -> None:
         reduced = [r.role for r in made.results if is_reduced(r)]
         grid = "an iteration a thread" if made.threads == 1 else f"an iteration for {made.threads} threads"
         grid += ", as far as their memory allows" if made.needs.arena else ""
@@ -243,7 +266,7 @@ class LaunchBuilder:
             self._write(name)
             where = func.loc if func.loc.line else loc
             stem = name if name.endswith(".serial") else f"{name}.serial"
-            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func), resident)
+            kernel = serial_kernel(self.shared, self._name(stem), where, func, self._needs(func), resident)
             self.plan.kernel(kernel, "one thread", f"a part of the program, in order: {why}")
             launch = SerialLaunch(kernel, tuple(func.result_types), self._needs(func).arena)
             self._serial[key] = self._add(launch, kernel)

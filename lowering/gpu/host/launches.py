@@ -8,9 +8,10 @@ from typing import Any
 
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
-from ..device.kernels import FEW, Known, MapKernel, Result
 from ..device.values import parts_of
 from ..image import Kernel
+from ..kernels.loops import FEW, MapKernel, Result
+from ..kernels.writer import Known
 from .device_array import WORD, DeviceArray, Owner
 from .runtime import STRIP, Pending, Runtime, arena_size, arguments, depth
 from .scalars import decoded

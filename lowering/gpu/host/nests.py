@@ -18,10 +18,10 @@ from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.nest_shape import captured_by, perfect_nest
 from ....loop_level.types import as_types, buffer_type, type_of
-from ..device.patterns import Scan
-from ..device.scans import Body
-from ..device.turned import Turned
-from ..device.wide import Wide
+from ..device.patterns import Recurrence, Scan, needed_for
+from ..kernels.scans import Body
+from ..kernels.turned import Turned
+from ..kernels.wide import Wide
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,19 @@ def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> 
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured))
 
 
+def overwrites(module: Module, loops: Sequence[Op], store: Op, func: Function) -> tuple[Nest, Function]:
+    """A nest that stores to elements of an array: its body as a function to the value and its place, and one that
+    returns the place alone."""
+    region = loops[-1].regions[0]
+    value, b, *at = store.operands
+    ivs, ops = [x.regions[0].params[0] for x in loops], [op for op in region.ops if op is not store]
+    captured = [v for v in captured_by([*region.all_ops()], set(ivs)) if v is not b]
+    body = function(module, f"{func.name}.nest", [*ivs, *captured], ops, [value, *at])
+    place = function(module, f"{func.name}.place", [*ivs, *captured], needed_for(region, at), at)
+    body.loc = place.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (b,), (), tuple(captured)), place
+
+
 def elementwise(module: Module, loops: Sequence[Op], found: Wide, captured: Sequence[Value], func: Function
                 ) -> Function:
     """The body of a nest as a function of the elements that it loads, and of what is captured, to those it stores."""
@@ -87,7 +100,7 @@ def across(module: Module, loops: Sequence[Op], found: Turned, func: Function) -
 
 @dataclass(frozen=True)
 class ScanParts:
-    """A scan: the functions of its terms and of its steps (``device/scans.py``), and what both capture."""
+    """A scan: the functions of its terms and of its steps (``kernels/scans.py``), and what both capture."""
 
     body: Body
     captured: tuple[Value, ...]
@@ -113,6 +126,19 @@ def scan(module: Module, op: Op, found: Scan, func: Function) -> ScanParts:
     dtype = found.total.result.type
     assert isinstance(dtype, Scalar)
     return ScanParts(Body(found.role, dtype, term, step, made is not None, found.compacts), tuple(captured))
+
+
+def recurrence(module: Module, op: Op, found: Recurrence, func: Function) -> ScanParts:
+    """The functions of a linear recurrence, whose term is the pair of ``a`` and ``b``."""
+    region = op.regions[0]
+    iv, carried = region.params
+    captured = captured_by([*region.all_ops(), *found.ops], {iv, carried})
+    term = function(module, f"{func.name}.term", [iv, *captured], found.ops, [found.a, found.b])
+    step = function(module, f"{func.name}.step", [iv, carried, *captured], region.ops, [found.after])
+    term.loc = step.loc = next((x.loc for x in region.all_ops() if x.loc.line), op.loc)
+    dtype = carried.type
+    assert isinstance(dtype, Scalar)
+    return ScanParts(Body("affine", dtype, term, step, False, False), tuple(captured))
 
 
 def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[Op], results: Sequence[Value]

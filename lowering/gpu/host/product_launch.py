@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..device.tiles import TILE
 from ..driver import Matrix, Product
 from ..image import Kernel
+from ..kernels.tiles import TILE
 from .device_array import DeviceArray
 from .launches import MOST_BLOCKS, blocks_for
 from .runtime import Runtime, arguments

@@ -1,4 +1,4 @@
-"""Launches of the kernels of a scan (``device/scans.py``)."""
+"""Launches of the kernels of a scan (``kernels/scans.py``)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.types import Scalar
-from ..device.kernels import Known
-from ..device.scans import TILE, ScanKernels
+from ..kernels.scans import TILE, ScanKernels
+from ..kernels.writer import Known
 from .device_array import WORD
 from .launches import trip_count
 from .runtime import Pending, Runtime, arguments
@@ -19,11 +19,15 @@ MOST_PARTS = 1024
 
 @dataclass(frozen=True)
 class ScanLaunch:
-    """Runs a loop that carries a running total: takes (lower, upper, step), the value before it, what it captures."""
+    """Runs a loop that carries a running total: takes (lower, upper, step), the value before it, what it captures.
+
+    ``words``: those that the kernels keep for each part.
+    """
 
     kernels: ScanKernels
     known: Known
     type: Scalar
+    words: int = 1
 
     def __call__(self, rt: Runtime, bounds: Sequence[int], before: Any, captured: Sequence[Any]) -> list[Any]:
         """The total after the loop, in a list."""
@@ -37,7 +41,7 @@ class ScanLaunch:
         given = [x for x, known in zip((lower, step), self.known) if known is None] + arguments(captured)
         memory, place = rt.numbers(1)
         slot = memory.address + WORD * place
-        partial = rt.own(WORD * grid) if grid > 1 else None
+        partial = rt.own(WORD * self.words * grid) if grid > 1 else None
         address = partial.address if partial is not None else 0
         if partial is not None:
             rt.driver.launch(rt.loaded, self.kernels.totals, grid,

@@ -1,4 +1,4 @@
-"""Launches of nests whose threads can access 16 bytes at once (``device/wide.py``)."""
+"""Launches of nests whose threads can access 16 bytes at once (``kernels/wide.py``)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..device.wide import BYTES
 from ..image import Kernel
+from ..kernels.wide import BYTES
 from .launches import MOST_GRID, MapLaunch, blocks_for
 from .runtime import Runtime, arguments
 

@@ -18,11 +18,12 @@ from ....errors import Loc
 from ....ir.graph import Function, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.types import buffer_type
+from ..device.emitter import Shared
+from ..device.function import call
+from ..device.patterns import is_plain
 from ..image import WARP
-from .emitter import Shared
-from .function import call
-from .kernels import BLOCK, KernelWriter, Known, MapKernel, Needs, indices
-from .patterns import is_plain
+from .loops import MapKernel, Needs
+from .writer import BLOCK, KernelWriter, Known, indices
 
 TILE = WARP
 _ROWS = BLOCK // TILE

@@ -19,12 +19,12 @@ from ....errors import Loc
 from ....ir.graph import Function
 from ....ir.types import Scalar
 from ...llvm import types
+from ..device import reduce
+from ..device.emitter import Shared
+from ..device.function import call
+from ..device.values import Part
 from ..image import WARP, Kernel
-from . import reduce
-from .emitter import Shared
-from .function import call
-from .kernels import BLOCK, KernelWriter, Known, Resident
-from .values import Part
+from .writer import BLOCK, KernelWriter, Known, Resident
 
 ROWS = 4
 """Iterations of a thread in a tile."""

@@ -16,10 +16,10 @@ from ....ir.types import Scalar
 from ....loop_level.types import buffer_type
 from ...llvm import types
 from ...math import ops
+from ..device.emitter import Shared
+from ..device.values import Memory
 from ..image import Kernel
-from .emitter import Shared
-from .kernels import BLOCK, KernelWriter, indices
-from .values import Memory
+from .writer import BLOCK, KernelWriter, indices
 
 TILE, DEPTH, EACH = 64, 16, 4
 STEP = TILE // EACH

@@ -15,12 +15,12 @@ from ....ir.graph import Function, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.types import buffer_type
 from ...llvm import types
+from ..device.emitter import Shared
+from ..device.function import call
+from ..device.patterns import is_plain
+from ..device.values import Memory
 from ..image import Kernel
-from .emitter import Shared
-from .function import call
-from .kernels import BLOCK, KernelWriter
-from .patterns import is_plain
-from .values import Memory
+from .writer import BLOCK, KernelWriter
 
 BYTES = 16
 MOST = 4
