@@ -127,11 +127,12 @@ class _Units:
         return Writer(self.target.triple, self.target.layout)
 
     def optimised(self, writer: Writer, options: Options) -> llvm.ModuleRef:
-        source, finished = self._text(writer.text()), self._text(writer.finished_text())
-        self.size += len(source) + len(finished)
+        source = self._text(writer.text())
+        finished = [self._text(text) for text in (writer.finished_text(), writer.straight_text()) if text]
+        self.size += len(source) + sum(map(len, finished))
         unit = cpu.optimise(source, options, self.platform.machine(cpu.codegen(options)))
-        if finished:
-            unit.link_in(cpu.parsed(finished))
+        for text in finished:
+            unit.link_in(cpu.parsed(text))
         return unit
 
     def _text(self, text: str) -> str:

@@ -144,7 +144,7 @@ class _Cut:
         writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
         symbol = writer.fresh(f"{self.fn.func.name}.part")
         head = f"hidden void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
-        return f"call void {writer.finished(symbol, head, ['entry:', *body, 'ret void'])}({params})"
+        return f"call void {writer.finished(symbol, head, ['entry:', *body, 'ret void'], straight=True)}({params})"
 
     def _load(self, name: str) -> list[str]:
         return [*self._slot(name), f"{name} = load {self.types[name]}, ptr {name}.at, align 8"]

@@ -8,7 +8,8 @@ Therefore a function of more than ``LEAST`` instructions becomes calls of functi
     b: %status2 = call i32 @f.region.2(ptr %ctx, ptr %frame, double %arg0, …)
 
 LLVM's passes run on regions with loops that they may vectorise; for the others only code is generated: our own passes
-have simplified them.
+have simplified them.  For those without loops it is generated in a tenth of the time, without optimisation
+(``straight_level`` in ``jit/cpu.py``).
 
 ``code_regions`` chooses the regions.  A region includes its first block without the phis, and the phis of the block
 behind it.  A value that is used outside of its region has a slot in the frame, which the region writes at its end;
@@ -143,6 +144,7 @@ class _Outlining:
         ``failing``: the phis of the failure exit for the region alone; ``written``: its values that have a slot.
         """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
+        straight = not any(s in self.heads and s in group for label in group for s in code.successors(label))
         args = {name: self.given[name] for name in sorted(
             name for name in self.used[k] if name not in self.made and name != "%ctx")}
         lines = ["begin:"]
@@ -162,7 +164,7 @@ class _Outlining:
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}"
         if self.vectors.isdisjoint(group) and not any("<" in line for line in lines):
-            writer.finished(symbol, "hidden " + head, lines)
+            writer.finished(symbol, "hidden " + head, lines, straight)
         else:
             writer.function(symbol, "\n".join([f"define internal {head} {{", *lines, "}\n"]))
         code.remove(group[1:])

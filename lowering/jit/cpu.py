@@ -22,7 +22,7 @@ from ...kernels import blas
 from ...locks import machine_code
 from ..function.module import ModuleLowering
 from ..llvm.capi import immortal, resolve, symbols
-from ..llvm.emit import Writer
+from ..llvm.emit import Writer, defined
 from ..llvm.processor import Processor, chosen
 from ..llvm.target import Target
 from ..math import libmvec, own
@@ -51,6 +51,8 @@ NO_LATE_SCHEDULING = "disable-post-ra"
 LARGE = 300_000             # characters of LLVM IR
 # Number of independent stores that are considered together; the time is quadratic.  LLVM's default is 2048.
 STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
+
+FULL = 3                    # the level of all of LLVM's optimisations
 
 Extend = Callable[[ModuleLowering], list[str]]
 
@@ -106,18 +108,18 @@ def linker() -> llvm.orcjit.LLJIT:
 class Native:
     """Machine code in memory, which lives as long as this object.
 
-    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes.  ``times`` are seconds by phase.  With
-    ``keep`` the code is stored on disk too, which requires symbols that mean the same in all processes.  With
-    ``portable`` the object file is kept, for ``unit``.  ``outside`` has for each symbol of other modules the code that
-    defines it, which is kept alive.
+    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes, and so is ``straight``, which has no loops.
+    ``times`` are seconds by phase.  With ``keep`` the code is stored on disk too, which requires symbols that mean the
+    same in all processes.  With ``portable`` the object files are kept, for ``unit``.  ``outside`` has for each symbol
+    of other modules the code that defines it, which is kept alive.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
-                 finished: str = "", keep: bool = False, outside: Mapping[str, Native] | None = None,
-                 portable: bool = False) -> None:
+                 finished: str = "", straight: str = "", keep: bool = False,
+                 outside: Mapping[str, Native] | None = None, portable: bool = False) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
-        self.finished, self.keep, self.outside = finished, keep, dict(outside or {})
-        self.portable, self.object_file = portable, b""
+        self.finished, self.straight, self.keep, self.outside = finished, straight, keep, dict(outside or {})
+        self.portable, self.object_files = portable, list[bytes]()
         self.calls: dict[str, Native] = {}           # shared routines
         with lock:
             _unused.clear()
@@ -128,14 +130,18 @@ class Native:
             unused.append(self._code)
 
     def _link(self) -> llvm.orcjit.ResourceTracker:
-        image = stored(self._origin(), self._image) if self.keep else self._image()
+        images = [stored(self._origin(), self._image) if self.keep else self._image()]
+        if self.straight:
+            images.append(self._straight_image())
         if self.portable:
-            self.object_file = image
+            self.object_files = images
         emitted = time.perf_counter()
         for name, library in ((blas.PREFIX, blas.library), (libmvec.SYMBOLS, _libmvec)):
             if name in self.source and (path := library()) is not None:
                 llvm.load_library_permanently(path)
-        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for image in images:
+            builder.add_object_img(image)
         for name in self.names:
             builder.export_symbol(name)
         for name, other in self.outside.items():
@@ -165,6 +171,13 @@ class Native:
         self.times |= {"llvm": optimised - start, "codegen": time.perf_counter() - optimised}
         return image
 
+    def _straight_image(self) -> bytes:
+        """The object file of the code without loops."""
+        start = time.perf_counter()
+        image: bytes = _machine(straight_level(self.options)).emit_object(parsed(self.straight))
+        self.times["codegen"] += time.perf_counter() - start
+        return image
+
     def _origin(self) -> str:
         """Everything that determines the object file."""
         compiler = (llvmlite.__version__, llvm.llvm_version_info, STORES_AT_ONCE, NO_STRENGTH_REDUCTION)
@@ -172,9 +185,14 @@ class Native:
 
     @cached_property
     def unit(self) -> Unit:
-        """The object file, with those of the routines that it calls, to be linked for other processes."""
-        assert self.portable, "the object file has not been kept"
-        return Unit(self.object_file, {name: home.unit for name, home in (self.calls | self.outside).items()})
+        """The object files, with those of the routines that they call, to be linked for other processes."""
+        assert self.portable, "the object files have not been kept"
+        imports = {name: home.unit for name, home in (self.calls | self.outside).items()}
+        main, *others = (Unit(data, dict(imports)) for data in self.object_files)
+        for other in others:                                   # the two call one another
+            main.imports.update(dict.fromkeys(defined(self.straight), other))
+            other.imports.update(dict.fromkeys(defined(self.source), main))
+        return main
 
     def address(self, name: str) -> int:
         """The address of one of the external functions."""
@@ -185,7 +203,10 @@ class Native:
     def llvm(self) -> str:
         """The optimised LLVM IR.  It is made again at each access, as it is rarely needed."""
         with lock:
-            return str(self._unit())
+            unit = self._unit()
+            if self.straight:
+                unit.link_in(parsed(self.straight))
+            return str(unit)
 
     @property
     def asm(self) -> str:
@@ -193,7 +214,10 @@ class Native:
         with lock:
             unit = self._unit()
             with generating(len(self.source) + len(self.finished)):
-                return str(_machine(codegen(self.options)).emit_assembly(unit))
+                main = str(_machine(codegen(self.options)).emit_assembly(unit))
+            if not self.straight:
+                return main
+            return main + str(_machine(straight_level(self.options)).emit_assembly(parsed(self.straight)))
 
     def _unit(self) -> Any:
         """The optimised LLVM module from which code is generated."""
@@ -247,6 +271,11 @@ def codegen(options: Options) -> int:
     return {0: 0, 1: 2, 3: 3}[options.level]
 
 
+def straight_level(options: Options) -> int:
+    """LLVM's level of code generation for long code without loops."""
+    return 0 if options.level < FULL else codegen(options)
+
+
 def parsed(source: str) -> llvm.ModuleRef:
     """The LLVM module with this text; raises ``CompileError`` if LLVM refuses it."""
     try:
@@ -297,7 +326,8 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     lowering = ModuleLowering(module, roots, target(), options)
     lowering.lower()
     names = extend(lowering) if extend else []
-    source, finished = lowering.writer.text(), lowering.writer.finished_text()
+    writer = lowering.writer
+    source, finished, straight = writer.text(), writer.finished_text(), writer.straight_text()
     outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
-    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, outside=outside,
-                  portable=portable)
+    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, straight,
+                  outside=outside, portable=portable)

@@ -16,7 +16,7 @@ import mmap
 import platform
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 _HEADER = struct.Struct("<4sBBBBBxxxxxxxHHIQQQIHHHHHH")
@@ -57,10 +57,10 @@ class Image(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """An object file, and the units that define what it calls, by symbol."""
+    """An object file, and the units that define what it calls, by symbol; two units may call one another."""
 
     data: bytes
-    imports: Mapping[str, Unit]
+    imports: dict[str, Unit]
 
 
 def supported() -> bool:

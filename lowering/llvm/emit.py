@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
+_DEFINED = re.compile(r'^define hidden [^@\n]*@(?:"([^"]+)"|([\w.$]+))', re.ASCII | re.MULTILINE)
 _CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
 
 
@@ -22,6 +23,11 @@ def global_name(name: str) -> str:
 def symbol(name: str) -> str:
     """The LLVM name (without ``@``) of the IR function ``name``; no routine of the runtime has such a name."""
     return f"python.{name}"
+
+
+def defined(text: str) -> list[str]:
+    """The names of the functions that a module defines and other modules may call."""
+    return [quoted or plain for quoted, plain in _DEFINED.findall(text)]
 
 
 _FLAGS = frozenset("fast contract reassoc nsz nnan ninf arcp afn nuw nsw exact disjoint nneg samesign tail volatile "
@@ -61,6 +67,7 @@ class Writer:
         self._known: dict[str, str] = {}
         self._functions: dict[str, str] = {}
         self._finished: dict[str, str] = {}
+        self._straight: dict[str, str] = {}
         self._used: list[str] = []
         self._outside: dict[str, None] = {}
         self.vector_stack = ""               # attribute of functions that call vector functions in loops
@@ -134,18 +141,20 @@ class Writer:
         self._functions[name] = text
         return global_name(name)
 
-    def finished(self, name: str, head: str, lines: Sequence[str]) -> str:
+    def finished(self, name: str, head: str, lines: Sequence[str], straight: bool = False) -> str:
         """Add a function that LLVM's passes would not improve, so that only code generation runs on it.
 
         ``head`` is the text between ``define`` and the body, with the visibility: the function is in a separate module.
+        One that is ``straight`` has no loops.  It may call functions of the main module, and no others.
         """
         self._declared[name] = f"declare {head}"
-        self._finished[name] = "\n".join([f"define {head} {{", *lines, "}\n"])
+        home = self._straight if straight else self._finished
+        home[name] = "\n".join([f"define {head} {{", *lines, "}\n"])
         return global_name(name)
 
     def fresh(self, stem: str) -> str:
         """An unused function name, without ``@``."""
-        return f"{stem}.{len(self._functions) + len(self._finished)}"
+        return f"{stem}.{len(self._functions) + len(self._finished) + len(self._straight)}"
 
     def node_text(self, number: int) -> str:
         """The text of the metadata node with this number."""
@@ -159,10 +168,11 @@ class Writer:
 
     def size(self) -> int:
         """The number of characters of the functions so far."""
-        return sum(len(text) for functions in (self._functions, self._finished) for text in functions.values())
+        return sum(len(text) for functions in (self._functions, self._finished, self._straight)
+                   for text in functions.values())
 
     def defines(self, name: str) -> bool:
-        return name in self._functions or name in self._finished
+        return name in self._functions or name in self._finished or name in self._straight
 
     def text(self) -> str:
         """The module as LLVM assembly, without the finished functions."""
@@ -175,23 +185,31 @@ class Writer:
             head.append(f"@llvm.compiler.used = appending global [{len(self._used)} x ptr] [{names}], "
                         'section "llvm.metadata"')
         head += [text for name, text in self._declared.items() if name not in self._functions]
-        shared = self._called_by_finished()
+        shared = {*self._called_by(self._finished), *self._called_by(self._straight)}
         functions = [text.replace("define internal", "define hidden", 1) if name in shared else text
                      for name, text in self._functions.items()]
         return self._module([*head, "", *functions])
 
     def finished_text(self) -> str:
-        """The finished functions as a module to be linked with the other one; ``""`` if there are none."""
-        if not self._finished:
-            return ""
-        heads = [self._functions[name].partition(" {\n")[0] for name in self._called_by_finished()]
-        head = [re.sub("define( internal)?", "declare hidden", text, count=1) for text in heads]
-        head += [text for name, text in self._declared.items() if not self.defines(name)]
-        return self._module([*head, "", *self._finished.values()])
+        """The finished functions with loops as a module to be linked with the main one; ``""`` if there are none."""
+        return self._separate(self._finished)
 
-    def _called_by_finished(self) -> list[str]:
-        """The functions of the module that finished functions call."""
-        called = {name for text in self._finished.values() for name in _CALLED.findall(text)}
+    def straight_text(self) -> str:
+        """The finished functions without loops as a module of its own; ``""`` if there are none."""
+        return self._separate(self._straight)
+
+    def _separate(self, functions: Mapping[str, str]) -> str:
+        """A module of some finished functions."""
+        if not functions:
+            return ""
+        heads = [self._functions[name].partition(" {\n")[0] for name in self._called_by(functions)]
+        head = [re.sub("define( internal)?", "declare hidden", text, count=1) for text in heads]
+        head += [text for name, text in self._declared.items() if name not in functions and name not in self._functions]
+        return self._module([*head, "", *functions.values()])
+
+    def _called_by(self, finished: Mapping[str, str]) -> list[str]:
+        """The functions of the main module that some finished functions call."""
+        called = {name for text in finished.values() for name in _CALLED.findall(text)}
         return [name for name in self._functions if name in called]
 
     def _module(self, body: list[str]) -> str:

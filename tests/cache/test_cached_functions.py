@@ -17,9 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from jitad.lowering.function import region_outlining
+from jitad.lowering.jit import cpu
 
 import jitad
 from jitad import disk_store
@@ -192,6 +195,25 @@ def test_kept(project: Project, name: str) -> None:
     if expected is not None:
         np.testing.assert_allclose(result, expected) if isinstance(expected, float) else \
             np.testing.assert_equal(result, expected)
+
+
+def test_regions_of_long_functions(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code without loops is in an object file of its own, and calls functions of the other one."""
+    monkeypatch.setattr(region_outlining, "SIZE", 12)
+    monkeypatch.setattr(region_outlining, "LEAST", 12)
+    generated = mock.Mock(wraps=cpu.straight_level)
+    monkeypatch.setattr(cpu, "straight_level", generated)
+    lines = [f"x, y = sin(y) * x, {k}.5 * deep(x, n)" for k in range(6)]
+    project.write(main="\n".join([
+        "from math import sin", "from jitad import jit, value_and_grad",
+        "def deep(x, n): return x * x if n < 1 else sin(deep(x * 0.5, n - 1)) + deep(x * 0.25, n - 1)",
+        "def plain(x, y, n):", *(f"    {line}" for line in lines), "    return x + y",
+        "f = jit(value_and_grad(plain, (0, 1)), cache=True)"]))
+    value, (slope, _) = loads(project, "f(0.5, 0.25, 3)")
+    assert generated.called
+    plain = project.load().plain
+    assert value == pytest.approx(plain(0.5, 0.25, 3), rel=1e-12)
+    assert slope == pytest.approx((plain(0.5 + 1e-6, 0.25, 3) - plain(0.5 - 1e-6, 0.25, 3)) / 2e-6, rel=1e-6)
 
 
 def test_transforms(project: Project) -> None:
