@@ -131,6 +131,7 @@ class Flow:
     def _go(self, edge: Edge, results: Sequence[Lowered] = ()) -> None:
         """End the current LLVM block by taking ``edge``; ``results`` are those of a call."""
         args = [*results, *(self.fn.values[v] for v in edge.args)]
+        self.polling.leave(self.polling.left(self.fn.block, edge.block))
         loop = self.fn.places.heads.get(edge.block)
         if loop is not None and self.fn.block in loop.blocks:
             if weight := self.polling.weight(loop):
@@ -163,6 +164,8 @@ class Flow:
     def _plain_edge(self, edge: Edge) -> bool:
         """True if ``_go`` would emit nothing but a jump."""
         loop = self.fn.places.heads.get(edge.block)
+        if self.polling.left(self.fn.block, edge.block):
+            return False
         if loop is None:
             return True
         recycled = loop.head in self._recyclers and bool(self.fn.allocating & loop.blocks)

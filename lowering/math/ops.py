@@ -114,9 +114,14 @@ def _by_kind(floats: Rule, signed: Rule, unsigned: Rule | None = None, bools: Ru
     return rule
 
 
-def select(e: Emitter, t: Scalar, condition: str, x: str, y: str) -> str:
+def select(e: Emitter, t: Scalar, condition: str, x: str, y: str, note: str = "") -> str:
     of = types.register(t)
-    return e.code.op(f"select i1 {condition}, {of} {x}, {of} {y}")
+    return e.code.op(f"select i1 {condition}, {of} {x}, {of} {y}{note}")
+
+
+def inverse_comparison(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:
+    """The negation of a comparison of floats, which holds if one of them is NaN."""
+    return e.code.op(f"fcmp {'uge' if name == 'lt' else 'ule'} {types.register(t)} {xs[0]}, {xs[1]}", "c")
 
 
 # --- ops of more than one instruction ---------------------------------------------------------------------
