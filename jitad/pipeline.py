@@ -222,7 +222,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
-    ("optimized", "if_conversion", _plain(if_conversion)),     # lanes have no branches
+    ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
+    ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _loop_unswitch),

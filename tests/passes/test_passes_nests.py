@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, grad, jit
+from jitad import check_grads, grad, jit, spec
 
 
 def ordered(a: Any, b: Any, start: Any) -> Any:
@@ -136,3 +136,24 @@ def test_checks_of_whole_nests_raise_what_python_raises() -> None:
         with pytest.raises(IndexError) as got:
             call(run, add)
         assert str(got.value) == str(wanted.value)
+
+
+def options(z: Any, strike: float) -> Any:
+    """A conditional sum over paths, and a condition in each step."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        x = 1.0
+        for t in range(z.shape[1]):
+            x += 0.1 * x * z[i, t]
+            if x < 0.5:
+                x = 0.5
+        if x > strike:
+            total += x - strike
+    return total
+
+
+def test_lanes_take_conditional_sums_around_an_inner_loop() -> None:
+    run = jit(options)
+    assert "^chunks" in run.inspect("optimized", spec("f64[:, :]"), 1.0)
+    z = np.random.default_rng(7).normal(0.0, 1.0, (37, 11))
+    np.testing.assert_allclose(run(z, 1.0), options(z, 1.0), 1e-14)
