@@ -44,6 +44,9 @@ from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.loop_load_elimination import loop_load_elimination
+from .passes.nests.check_hoisting import check_hoisting
+from .passes.nests.interchange import interchange
+from .passes.nests.matrix_products import matrix_products
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -87,6 +90,35 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         simplify(module)
         cse(module)
         licm(module)
+
+
+def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
+    if check_hoisting(module):
+        simplify(module)
+        cse(module)
+
+
+def _interchange(derived: bool) -> Pass:
+    """``interchange``, and what no longer changes in the loops that went inside."""
+    def run_pass(module: Module, roots: Sequence[str]) -> None:
+        if interchange(module, derived):
+            simplify(module)
+            licm(module)
+            dce(module, roots)
+    return run_pass
+
+
+def _scalar_promotion(module: Module, roots: Sequence[str]) -> None:
+    """``scalar_promotion``; afterwards loops no longer carry the arrays whose elements became scalars."""
+    if scalar_promotion(module):
+        simplify(module)
+
+
+def _matrix_products(module: Module, roots: Sequence[str]) -> None:
+    if matrix_products(module):
+        simplify(module)
+        licm(module)
+        dce(module, roots)
 
 
 def _privatisation(module: Module, roots: Sequence[str]) -> None:
@@ -151,9 +183,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "peel", _peel),
+    ("adjoint", "check_hoisting", _check_hoisting),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
-    ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
+    ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "interchange", _interchange(derived=False)),
+    ("adjoint", "matrix_products", _matrix_products),
     ("adjoint", "privatisation", _privatisation),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
@@ -173,6 +208,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
+    ("optimized", "interchange", _interchange(derived=True)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
@@ -202,10 +238,10 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "loop_unswitch",
-                        "neighbour_updates", "branch_fusion", "if_conversion", "index_scan", "stride_specialise",
-                        "fission", "outer_products", "dot_products", "loop_load_elimination",
-                        "jump_threading"})
+NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
+                        "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
+                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
+                        "loop_load_elimination", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -232,6 +268,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "size_versions": size_versions,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
+    "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
+    "matrix_products": matrix_products,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
