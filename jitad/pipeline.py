@@ -43,6 +43,9 @@ from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.nests.check_hoisting import check_hoisting
+from .passes.nests.interchange import interchange
+from .passes.nests.matrix_products import matrix_products
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -94,6 +97,35 @@ def _index_set_splitting(module: Module, roots: Sequence[str]) -> None:
     if index_set_splitting(module):
         simplify(module)
         cse(module)
+
+
+def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
+    if check_hoisting(module):
+        simplify(module)
+        cse(module)
+
+
+def _interchange(derived: bool) -> Pass:
+    """``interchange``, and what no longer changes in the loops that went inside."""
+    def run_pass(module: Module, roots: Sequence[str]) -> None:
+        if interchange(module, derived):
+            simplify(module)
+            licm(module)
+            dce(module, roots)
+    return run_pass
+
+
+def _scalar_promotion(module: Module, roots: Sequence[str]) -> None:
+    """``scalar_promotion``; afterwards loops no longer carry the arrays whose elements became scalars."""
+    if scalar_promotion(module):
+        simplify(module)
+
+
+def _matrix_products(module: Module, roots: Sequence[str]) -> None:
+    if matrix_products(module):
+        simplify(module)
+        licm(module)
+        dce(module, roots)
 
 
 def _privatisation(module: Module, roots: Sequence[str]) -> None:
@@ -159,9 +191,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "peel", _peel),
+    ("adjoint", "check_hoisting", _check_hoisting),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
-    ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
+    ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "interchange", _interchange(derived=False)),
+    ("adjoint", "matrix_products", _matrix_products),
     ("adjoint", "privatisation", _privatisation),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
@@ -181,6 +216,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
+    ("optimized", "interchange", _interchange(derived=True)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
@@ -209,9 +245,10 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "index_set_splitting", "privatisation", "batch", "predicate",
+NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
                         "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
-                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products", "jump_threading"})
+                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
+                        "index_set_splitting", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -239,6 +276,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "size_versions": size_versions,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
+    "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
+    "matrix_products": matrix_products,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,

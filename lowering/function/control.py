@@ -12,7 +12,7 @@ from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import F64, I64, Array, Scalar
 from ...passes.analysis.loops import Loop
-from ..builder.function_builder import FunctionBuilder, likely
+from ..builder.function_builder import FunctionBuilder, likely, unlikely
 from ..llvm import context, types
 from ..llvm.types import Lowered
 from ..math import libmvec, ops
@@ -292,7 +292,8 @@ class Flow:
                 labels.append(code.label("edge"))
                 detours.append((labels[-1], e))
         if op.name == "branch":
-            code.branch(selector, labels[0], labels[1], self.note(op.edges))
+            note = unlikely(self.fn.writer) if op.attrs.get("rare") else self.note(op.edges)
+            code.branch(selector, labels[0], labels[1], note)
         else:
             cases = " ".join(f"i64 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
             code.end(f"switch i64 {selector}, label %{labels[-1]} [ {cases} ]")
@@ -306,7 +307,7 @@ class Flow:
         if outside is not None:
             return self._go(op.edges[0], self.fn.call_external(outside, [self.fn.values[v] for v in op.operands]))
         callee = self.fn.module.functions[op.attrs["callee"]]
-        if "threads" in op.attrs and parallel_calls.possible(self.fn.module, callee, op.attrs["threads"]):
+        if "threads" in op.attrs and not self.fn.target.is_gpu:
             return self._go(op.edges[0], parallel_calls.call(self.fn, op))
         self._go(op.edges[0], self.fn.call(callee, [self.fn.values[v] for v in op.operands]))
 

@@ -8,7 +8,8 @@
     ^join(v): …
 
 Where a side adds to a value that the other side passes unchanged, the term is selected: ``add s, (select c, t, -0.0)``.
-So a conditional sum remains a reduction.
+So a conditional sum remains a reduction.  Where both sides compute the same op and share an operand, the other operand
+is selected: ``mul (select c, a, b), s`` is one product, and does not make ``s`` wait for the selection.
 
 LLVM vectorises such a branch itself, but moves loads into the sides where only one reads them, and then masks them.
 Both sides must be cheap arithmetic on scalars.  The loop must be counted and innermost, and have nothing that prevents
@@ -41,6 +42,8 @@ INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "
 
 MOST = 60
 """The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
+
+FACTORED = frozenset(("add", "sub", "mul", "div"))
 
 MOST_INTEGERS = 16
 """The most integer operations on both sides where they only save a branch: half the price of a misprediction."""
@@ -95,6 +98,7 @@ class _Conversion:
         self.vectors = _may_be_vector(loop)
         self.carried = _carried(blocks, loop) if self.vectors else set()
         self.incoming = Counter(s for b in blocks for s in b.successors())
+        self.uses = Counter(v for b in blocks for op in b.all_ops() for v in op.used())
         self.mapping: Mapping = {}
 
     def run(self) -> None:
@@ -157,7 +161,22 @@ class _Conversion:
             terms = self._terms(total, start)
             if terms:
                 return self._conditional_sum(b, condition, bool(swapped), start, terms)
-        return b.emit_op("select", [condition, x, y]).result
+        at = self._difference(x.op, y.op) if x.op is not None and y.op is not None else None
+        if at is None or x.op is None or y.op is None:
+            return b.emit_op("select", [condition, x, y]).result
+        sides = [resolve(self.mapping, op.operands[at]) for op in (x.op, y.op)]
+        operands = [resolve(self.mapping, v) for v in x.op.operands]
+        operands[at] = b.emit_op("select", [condition, *sides]).result
+        return b.emit_op(x.op.name, operands, **x.op.attrs).result
+
+    def _difference(self, x: Op, y: Op) -> int | None:
+        """The operand in which two ops differ that have no other use; None if they differ in more than one."""
+        if x.name != y.name or x.name not in FACTORED or x.attrs != y.attrs or x.result.type != y.result.type \
+                or self.uses[x.result] != 1 or self.uses[y.result] != 1:
+            return None
+        pairs = [(resolve(self.mapping, v), resolve(self.mapping, w)) for v, w in zip(x.operands, y.operands)]
+        apart = [i for i, (v, w) in enumerate(pairs) if v is not w]
+        return apart[0] if len(apart) == 1 and pairs[apart[0]][0].type == pairs[apart[0]][1].type else None
 
     def _terms(self, total: Value, start: Value, longest: int = LONGEST) -> list[tuple[Op, Value]] | None:
         """The additions and subtractions, each with its term, that lead from the float ``start`` to ``total``."""

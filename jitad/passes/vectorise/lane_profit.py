@@ -46,6 +46,13 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> list[Value] | None
     return _row_lengths({forest.innermost[b] for b in blocks}, kinds) if fastmath else []
 
 
+def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
+    """True if a lane of the deepest loops reads a row of its own, so that the lanes' elements are no neighbours."""
+    deepest = max(forest.depth(b) for b in kinds.blocks)
+    return any(_in_a_row(op, kinds) and not _along_lanes(op, kinds)
+               for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results)
+
+
 def _row_lengths(inner: set[Loop], kinds: Kinds) -> list[Value] | None:
     """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}
