@@ -2,9 +2,9 @@
 
 For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
 the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
-loop: it carries a float that is computed in order, or its own accesses are strided.  Beside such a loop there may be
-one that adds to a window of an array, which moves by one element from iteration to iteration of the outer loop.  The
-gradient of a convolution takes 0.63 of the time, that of a filter of 48 taps 0.89 (AMD EPYC).
+loop, or not well: it carries a float that is computed in order, its own accesses are strided, or it adds to a window of
+an array, which moves by one element from iteration to iteration of the outer loop.  The gradient of a convolution takes
+0.63 of the time, that of a filter of 48 taps 0.89 (AMD EPYC).
 
 It also applies if each lane reads a row of its own, and a float is computed along the rows in order.  One addition
 waits for the one before, four cycles, in which the elements of sixteen rows can nearly be loaded: the product of a
@@ -26,16 +26,13 @@ numbers, 16 for 64 and 30 for 128, vectors along it 17, 22 and 27 (AMD EPYC)."""
 
 
 SHORT_WINDOW, SHORT_SIDE = 16, 6
-"""The longest windows, and sides of windows in nested loops, whose adjoints lanes add up.  A filter's gradient takes
-lanes 0.66 of the time of vectors along its taps for 8 taps, 0.90 for 16 and 1.17 for 24; a convolution's 0.68 for 5 × 5
-numbers and 1.40 for 8 × 8 (AMD EPYC)."""
-
-Limits = list[tuple[Value, int]]
-"""Trip counts of inner loops, each with the number that it must not exceed."""
+"""The longest windows, and sides of windows in nested loops, to which lanes add where only that keeps vectors along
+them from being fast.  A filter's gradient takes lanes 0.66 of the time of vectors along its taps for 8 taps, 0.90 for 16 and
+1.17 for 24; that of a convolution 0.68 for 5 × 5 elements and 1.40 for 8 × 8 (AMD EPYC)."""
 
 
-def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> Limits | None:
-    """The limits up to which lanes pay, to be tested at run time; ``None`` if they do not pay.
+def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] | None:
+    """The trip counts that are bounded, with the bounds, which are tested at run time; ``None`` if lanes do not pay.
 
     They do if the deepest loops have varying arithmetic, and do not access elements along lanes and an inner loop.
     """
@@ -47,15 +44,17 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> Limits | None:
     accesses = [op for op in ops if _in_a_row(op, kinds)]
     if all(_along_lanes(op, kinds) for op in accesses):
         inner = {forest.innermost[b] for b in blocks}
-        hard = {loop for loop in inner if _is_serial(loop, kinds) or _is_strided(loop, accesses)}
-        if accesses and not all(_adds_to_windows(loop, kinds) for loop in inner - hard):
+        if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
             return None
-        nested = any(loop.parent is not kinds.loop for loop in inner)
-        return [] if hard or not accesses else _limits(inner, kinds, SHORT_SIDE if nested else SHORT_WINDOW)
+        if not accesses or any(_is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in inner):
+            return {}
+        windows = [known.trip for loop in inner if (known := counted(loop)) is not None]
+        most = SHORT_WINDOW if all(loop.parent is kinds.loop for loop in inner) else SHORT_SIDE
+        return {trip: most for trip in windows if trip.block not in kinds.loop.blocks}
     if not all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) or \
             not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
-    return _short_rows({forest.innermost[b] for b in blocks}, kinds) if fastmath else []
+    return _row_lengths({forest.innermost[b] for b in blocks}, kinds) if fastmath else {}
 
 
 def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
@@ -65,19 +64,14 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
                for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results)
 
 
-def _short_rows(inner: set[Loop], kinds: Kinds) -> Limits | None:
-    """The limits if transcendental functions follow the rows."""
+def _row_lengths(inner: set[Loop], kinds: Kinds) -> dict[Value, int] | None:
+    """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}
+    trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
     follow = any(OPS[op.name].vector and kinds[op.results[0]] == VARYING
                  for b in kinds.blocks if b not in within for op in b.ops)
-    return _limits(inner, kinds, SHORT_ROW) if follow else None
-
-
-def _limits(inner: set[Loop], kinds: Kinds, most: int) -> Limits | None:
-    """The limits if all trip counts are known before the outer loop."""
-    trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
     known_before = len(trips) == len(inner) and all(t.block not in kinds.loop.blocks for t in trips)
-    return [(t, most) for t in trips] if known_before else None
+    return dict.fromkeys(trips, SHORT_ROW) if follow and known_before else None
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
@@ -116,6 +110,11 @@ def _is_serial(loop: Loop, kinds: Kinds) -> bool:
         return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
             not v.op.attrs.get("acc")
     return any(in_order(v) for v in loop.back_edge().args)
+
+
+def _keeps_from_vectors(loop: Loop, accesses: list[Op], kinds: Kinds) -> bool:
+    """True if vectors along an inner loop are impossible, or slow."""
+    return _is_serial(loop, kinds) or _is_strided(loop, accesses) or _adds_to_windows(loop, kinds)
 
 
 def _is_strided(loop: Loop, accesses: list[Op]) -> bool:

@@ -34,7 +34,7 @@ from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_profit import Limits, pays, reads_rows, runs_backwards
+from .lane_profit import pays, reads_rows, runs_backwards
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
@@ -87,8 +87,8 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
     count = len(func.blocks)
     try:
         kinds = Kinds(forest, loop, known, forest.dom.in_order(loop.blocks))
-        limits = pays(forest, kinds, fastmath)
-        if limits is None:
+        short = pays(forest, kinds, fastmath)
+        if short is None:
             return
         if later is not taken and reads_rows(forest, kinds):
             later.add(loop.head)
@@ -99,7 +99,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
     except NoLanes:
         del func.blocks[count:]
         return
-    chunks.enter(sizes, limits)
+    chunks.enter(sizes, short)
     if loop.parent is None and "threads" in func.attrs:
         func.attrs["lanes"] = True                              # each thread needs as many iterations
     seen |= {*func.blocks[count:], *loop.blocks}
@@ -259,11 +259,11 @@ class _Chunks:
             found[tuple(n for n in left if n.const is None)] = None
         return [list(sizes) for sizes in found if sizes]
 
-    def _small(self, b: Builder, sizes: list[list[Value]], limits: Limits) -> Value:
+    def _small(self, b: Builder, sizes: list[list[Value]], short: dict[Value, int]) -> Value:
         """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
         small = b.ge(self.known.trip, LANES if self.results is not None else LANES + 1)
-        for trip, most in dict.fromkeys(limits):
-            small = b.and_(small, b.le(trip, most))
+        for trip, bound in short.items():
+            small = b.and_(small, b.le(trip, bound))
         for n in dict.fromkeys(n for each in sizes for n in each):
             small = b.and_(small, b.le(n, LARGEST))
         for first, *others in sizes:
@@ -273,10 +273,10 @@ class _Chunks:
             small = b.and_(small, b.le(total, LARGEST)) if others else small
         return small
 
-    def enter(self, sizes: list[list[Value]], limits: Limits) -> None:
+    def enter(self, sizes: list[list[Value]], short: dict[Value, int]) -> None:
         """Let the preheader enter the loop over chunks, followed by the original loop if iterations are left.
 
-        ``sizes``, and the ``limits`` of trip counts of inner loops, are tested before.
+        ``sizes``, and the ``short`` trip counts of inner loops, are tested before.
         """
         loop, known = self.loop, self.known
         preheader, latch = loop.preheader, loop.latch
@@ -287,7 +287,7 @@ class _Chunks:
         rest = self.func.new_block("preheader")
         first = rest.add_param(I64, "first")
         carried = [rest.add_param(p.type, p.hint) for p in self.carried]
-        b.branch(self._small(b, sizes, limits), self.entry, [], rest, [b.const(0), *args])
+        b.branch(self._small(b, sizes, short), self.entry, [], rest, [b.const(0), *args])
         b.at(self.entry)
         b.jump(self.head, [b.const(0), *args])
         b.at(self.done)
@@ -296,7 +296,7 @@ class _Chunks:
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
         self._count_from(first, left)
-        for inner in self.kinds.forest.loops if not limits else ():
+        for inner in self.kinds.forest.loops if not short else ():
             if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
                 inner.latch.term.attrs["cold"] = True
 
