@@ -88,6 +88,35 @@ def test_sums_of_products_keep_their_order(dtype: Any) -> None:
         assert np.array_equal(got, ordered(a, b, start)), (m, k, n)
 
 
+def added_up_by_columns(a: Any, b: Any) -> Any:
+    s = np.zeros(b.shape[1])
+    total = 0.0
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                s[j] += a[i, k] * b[k, j]
+            total += a[i, j]
+    return s + total
+
+
+def added_up(a: Any, b: Any) -> Any:
+    s = np.zeros(2)
+    total = 0.0
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                s[1] += a[i, k] * b[k, j]
+            total += a[i, j]
+    return s + total
+
+
+@pytest.mark.parametrize("form", [added_up_by_columns, added_up])
+def test_sums_that_go_on_from_row_to_row(form: Any) -> None:
+    """The element has been added to before: the sum of products does not begin at 0."""
+    a, b = factors(np.random.default_rng(6), 7, 9, 5)
+    np.testing.assert_allclose(jit(form)(a, b), form(a, b), 1e-13)
+
+
 def test_large_products_are_not_left_to_blas() -> None:
     a, b = factors(np.random.default_rng(4), 64, 380, 380)
     assert np.array_equal(jit(product)(a, b), ordered(a, b, 0.0))

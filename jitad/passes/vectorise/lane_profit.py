@@ -27,8 +27,8 @@ numbers, 16 for 64 and 30 for 128, vectors along it 17, 22 and 27 (AMD EPYC)."""
 
 SHORT_WINDOW, SHORT_SIDE = 16, 6
 """The longest windows, and sides of windows in nested loops, to which lanes add where only that keeps vectors along
-them from being fast.  A filter's gradient takes lanes 0.66 of the time of vectors along its taps for 8 taps, 0.90 for 16
-and 1.17 for 24; that of a convolution 0.68 for 5 × 5 elements and 1.40 for 8 × 8 (AMD EPYC)."""
+them from being fast.  A filter's gradient takes lanes 0.66 of the time of vectors along its taps for 8 taps, 0.90 for
+16 and 1.17 for 24; that of a convolution 0.68 for 5 × 5 elements and 1.40 for 8 × 8 (AMD EPYC)."""
 
 
 def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] | None:
