@@ -39,18 +39,21 @@ class Region:
     after: str
 
 
-def regions(code: Code, failure: str, size: int, least: int, apart: Set[str] = frozenset()) -> list[Region]:
+def regions(code: Code, failure: str, size: int, least: int, apart: Set[str] = frozenset(),
+            whole: Set[str] = frozenset()) -> list[Region]:
     """The regions of a function, of at least ``size`` instructions each.
 
     Code between two cuts that has more than ``least`` instructions is cut itself.  Regions with blocks in ``apart``
-    have no others that could be in another region, and may be shorter.
+    have no others that could be in another region, and may be shorter.  Arms of branches that begin with blocks in
+    ``whole`` are not cut.
     """
-    return _Search(code, failure, size, least, apart).found
+    return _Search(code, failure, size, least, apart, whole).found
 
 
 class _Search:
-    def __init__(self, code: Code, failure: str, size: int, least: int, apart: Set[str]) -> None:
-        self.code, self.size, self.least, self.apart = code, size, least, apart
+    def __init__(self, code: Code, failure: str, size: int, least: int, apart: Set[str],
+                 whole: Set[str]) -> None:
+        self.code, self.size, self.least, self.apart, self.whole = code, size, least, apart, whole
         self.following = edges(code, failure)
         self.length = {label: len(code.lines_of(label)) for label in self.following}
         self.found: list[Region] = []
@@ -94,11 +97,11 @@ class _Search:
         elsewhere: set[str] = set()
         for arm, blocks in arms if len(arms) > 1 else ():
             own = blocks.difference(*(others for other, others in arms if other != arm))
-            if arm in own and self._length(own) > self.least:
+            if arm in own and arm not in self.whole and self._length(own) > self.least:
                 self._area(arm, own)
                 elsewhere |= own
         for loop in loops(following, group):
-            if loop[0] not in elsewhere and self._length(loop) > LOOPS * self.least \
+            if loop[0] not in elsewhere | self.whole and self._length(loop) > LOOPS * self.least \
                     and not may_be_vectorised(self.code, self.following, loop):
                 self._area(loop[0], set(loop))
         return len(self.found) > before

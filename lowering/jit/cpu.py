@@ -7,6 +7,7 @@ motion and similar passes run on our own IR, so this is as fast as ``-O3`` for a
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -52,6 +53,7 @@ LARGE = 300_000             # characters of LLVM IR
 # Number of independent stores that are considered together; the time is quadratic.  LLVM's default is 2048.
 STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
+_VECTOR_CALL = re.compile(rf"call .*(@{re.escape(own.PREFIX)}\w+\.\d+)")
 FULL = 3                    # the level of all of LLVM's optimisations
 
 Extend = Callable[[ModuleLowering], list[str]]
@@ -174,7 +176,7 @@ class Native:
     def _straight_image(self) -> bytes:
         """The object file of the code without loops."""
         start = time.perf_counter()
-        image: bytes = _machine(straight_level(self.options)).emit_object(parsed(self.straight))
+        image: bytes = _machine(straight_level(self.options)).emit_object(as_written(self.straight, self.options))
         self.times["codegen"] += time.perf_counter() - start
         return image
 
@@ -205,7 +207,7 @@ class Native:
         with lock:
             unit = self._unit()
             if self.straight:
-                unit.link_in(parsed(self.straight))
+                unit.link_in(as_written(self.straight, self.options))
             return str(unit)
 
     @property
@@ -217,13 +219,13 @@ class Native:
                 main = str(_machine(codegen(self.options)).emit_assembly(unit))
             if not self.straight:
                 return main
-            return main + str(_machine(straight_level(self.options)).emit_assembly(parsed(self.straight)))
+            return main + str(_machine(straight_level(self.options)).emit_assembly(as_written(self.straight, self.options)))
 
     def _unit(self) -> Any:
         """The optimised LLVM module from which code is generated."""
         unit = optimise(self.source, self.options)
         if self.finished:
-            unit.link_in(parsed(self.finished))
+            unit.link_in(as_written(self.finished, self.options))
         return unit
 
 
@@ -302,6 +304,15 @@ def optimise(source: str, options: Options, machine: llvm.TargetMachine | None =
         passes.getModulePassManager().run(unit, passes)
     if definitions := own.definitions(source):
         _inline(unit, definitions, passes)
+    return unit
+
+
+def as_written(source: str, options: Options) -> llvm.ModuleRef:
+    """The LLVM module with this text, which needs no passes but for calls of our own vector functions."""
+    unit = parsed(source)
+    if (called := _VECTOR_CALL.findall(source)) and (definitions := own.definitions("\n".join(called))):
+        tuning = llvm.create_pipeline_tuning_options(speed_level=0)
+        _inline(unit, definitions, llvm.create_pass_builder(_machine(codegen(options)), tuning))
     return unit
 
 
