@@ -1,6 +1,7 @@
 """Vectorises the simple loops of large functions, in place of LLVM, which takes 5 ms for a loop.
 
-A loop of one block becomes two: iterations in vectors, and the loop as it was for the last one to ``lanes`` iterations::
+A loop of one block becomes two: iterations in vectors, and the loop as it was for the last iterations, one to
+``lanes``::
 
     preheader:  br i1 (%end - %i > lanes), label %ahead, label %loop
     ahead:      br label %vectors
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from ..builder.function_builder import FunctionBuilder
-from ..llvm.emit import Code, Writer
+from ..llvm.emit import Code
 
 _NAME = re.compile(r"%[\w.]+")
 _STEP = re.compile(r"add (?:nsw |nuw )*i64 (%[\w.]+), 1")
@@ -37,11 +38,12 @@ _COMPARISON = re.compile(r"fcmp ((?:[a-z]+ )+)double (\S+), (\S+)")
 _SELECTION = re.compile(r"select ((?:[a-z]+ )*)i1 (%[\w.]+), double (\S+), double (\S+)")
 _CALL = re.compile(r"call ((?:[a-z]+ )*)double @([\w.]+)\(((?:double [^,()\s]+(?:, )?)+)\)")
 _SCOPES = re.compile(r"!(alias\.scope|noalias) !(\d+)")
-_FASTEST = "llvm.loop.vectorize.width"
+_COLD = "llvm.loop.vectorize.width"        # marks loops that stay as they are
 _INTRINSICS = frozenset(f"llvm.{name}.f64" for name in (
     "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum"))
-_PURE = frozenset(("fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp", "icmp", "add", "sub", "select", "load", "getelementptr"))
+_PURE = frozenset("fadd fsub fmul fdiv fneg fcmp icmp add sub select load getelementptr".split())
 MOST = 8                    # lanes
+SOURCES = 8                 # arrays and phis that are looked at for the sources of one array
 LONGEST = 2000              # instructions of a loop
 
 
@@ -55,18 +57,18 @@ class _Place(NamedTuple):
 
 class _Access(NamedTuple):
     base: str
-    index: str
+    at: str                         # the text of the index
     is_store: bool
-    new: bool                       # the base is the result of an allocation
-    given: bool                     # it is a parameter
+    sources: frozenset[str]         # the allocations and parameters of which the base is one, if all are known
     scopes: frozenset[str]          # the array's alias classes
     apart: frozenset[str]           # those that it is not in
 
-    def may_meet(self, other: _Access) -> bool:
+    def may_meet(self, other: _Access, parameters: Set[str]) -> bool:
         """True if the two may access one element in different iterations."""
-        if not (self.is_store or other.is_store) or (self.base, self.index) == (other.base, other.index):
+        if not (self.is_store or other.is_store) or (self.base, self.at) == (other.base, other.at):
             return False
-        if self.base != other.base and (self.new and (other.new or other.given) or other.new and self.given):
+        if self.sources and other.sources and self.sources.isdisjoint(other.sources) and \
+                any(parameters.isdisjoint(sources) for sources in (self.sources, other.sources)):
             return False
         return not (self.scopes and self.scopes <= other.apart or other.scopes and other.scopes <= self.apart)
 
@@ -80,12 +82,12 @@ def vectorise_simple_loops(fn: FunctionBuilder, heads: Iterable[str]) -> set[str
     made: set[str] = set()
     if fn.target.vector_bits < 128:
         return made
-    code, before, new = fn.code, _predecessors(fn.code), _allocations(fn.code)
+    code, before, sources = fn.code, _predecessors(fn.code), _Sources(fn)
     for head in heads:
         if code.successors(head).count(head) == 1 and len(before[head]) == 2:
             entry = next(label for label in before[head] if label != head)
             try:
-                loop = _Loop(fn, head, entry, min(MOST, fn.target.vector_bits // 64), new)
+                loop = _Loop(fn, head, entry, min(MOST, fn.target.vector_bits // 64), sources)
             except _Refused:
                 continue
             made |= loop.vectorise()
@@ -100,10 +102,33 @@ def _predecessors(code: Code) -> dict[str, list[str]]:
     return found
 
 
-def _allocations(code: Code) -> set[str]:
-    """The names of new arrays."""
-    return {name for label in code.labels() for line in code.lines_of(label) if "@jitad.reserve" in line
-            for name, _, text in [line.partition(" = ")] if _ALLOCATION.fullmatch(text)}
+class _Sources:
+    """The allocations and parameters of which an array may be one; two of them that are used at a time do not overlap.
+
+    Parameters may overlap one another.
+    """
+
+    def __init__(self, fn: FunctionBuilder) -> None:
+        code = fn.code
+        self.ends = {name for name, type in fn.parameters.items() if type == "ptr"}
+        self.ends |= {name for label in code.labels() for line in code.lines_of(label) if "@jitad.reserve" in line
+                      for name, _, text in [line.partition(" = ")] if _ALLOCATION.fullmatch(text)}
+        self.phis = {name: [v for v, _ in incoming] for label in code.labels()
+                     for name, type, incoming in code.phis_of(label) if type == "ptr"}
+
+    def of(self, base: str) -> frozenset[str]:
+        """The sources of an array; empty if they are not known, or too many."""
+        found, todo, seen = set[str](), [base], {base}
+        while todo:
+            if (name := todo.pop()) in self.ends:
+                found.add(name)
+                continue
+            if name not in self.phis or len(seen) > SOURCES:
+                return frozenset()
+            new = [v for v in self.phis[name] if v not in seen]
+            seen.update(new)
+            todo += new
+        return frozenset(found)
 
 
 class _Loop:
@@ -113,10 +138,9 @@ class _Loop:
     ``sums``: for each carried float, the line that adds to it, as opcode, flags and addend.
     """
 
-    def __init__(self, fn: FunctionBuilder, head: str, entry: str, lanes: int, new: Set[str]) -> None:
+    def __init__(self, fn: FunctionBuilder, head: str, entry: str, lanes: int, sources: _Sources) -> None:
         self.code, self.writer, self.head, self.entry, self.lanes = fn.code, fn.writer, head, entry, lanes
-        code = fn.code
-        self.new, self.given = new, fn.parameters
+        code, self.sources = fn.code, sources
         *lines, last = code.lines_of(head)
         if len(lines) > LONGEST:
             raise _Refused
@@ -145,7 +169,7 @@ class _Loop:
                 self.terms[adding[name]] = self._of(self.sums[adding[name]][2])
             elif name in needed:
                 self._line(name, text)
-        if any(a.may_meet(b) for k, a in enumerate(self.accesses) for b in self.accesses[:k]):
+        if any(a.may_meet(b, fn.parameters.keys()) for k, a in enumerate(self.accesses) for b in self.accesses[:k]):
             raise _Refused
 
     # --- the shape of the loop --------------------------------------------------------------------
@@ -154,7 +178,7 @@ class _Loop:
         branch = _BRANCH.fullmatch(last)
         if branch is None or branch[2] != self.head:
             raise _Refused
-        if branch[4] and any(_FASTEST in self.writer.node_text(int(n))
+        if branch[4] and any(_COLD in self.writer.node_text(int(n))
                              for n in re.findall(r"!(\d+)", self.writer.node_text(int(branch[4])))):
             raise _Refused
         condition = _COMPARE.fullmatch(self.made.get(branch[1], ""))
@@ -304,14 +328,14 @@ class _Loop:
         base, place = self.addresses[address]
         classes = {kind: frozenset(re.findall(r"!\d+", self.writer.node_text(int(node))))
                    for kind, node in _SCOPES.findall(notes)}
-        self.accesses.append(_Access(base, place.text, is_store, base in self.new, base in self.given,
+        self.accesses.append(_Access(base, place.text, is_store, self.sources.of(base),
                                      classes.get("alias.scope", frozenset()), classes.get("noalias", frozenset())))
         first = place.name if place.step > 0 else self._op(f"sub i64 {place.name}, {self.lanes - 1}")
         return self._op(f"getelementptr inbounds double, ptr {base}, i64 {first}"), place.step
 
     _RULES: Sequence[tuple[re.Pattern[str], Callable[[_Loop, str, re.Match[str]], None]]] = (
-        (_ARITHMETIC, _arithmetic), (_ADDRESS, _address), (_INDEX, _place), (_LOAD, _load), (_CALL, _call), (_COMPARISON, _comparison),
-        (_SELECTION, _selection))
+        (_ARITHMETIC, _arithmetic), (_ADDRESS, _address), (_INDEX, _place), (_LOAD, _load), (_CALL, _call),
+        (_COMPARISON, _comparison), (_SELECTION, _selection))
 
     # --- the vector loop --------------------------------------------------------------------------
 
