@@ -39,6 +39,8 @@ def machine() -> dict[str, Any]:
             versions[module] = importlib.metadata.version(module)
         except importlib.metadata.PackageNotFoundError:
             pass
+    if code := os.environ.get("JITAD_CPU"):
+        cpu += f", code for {code}"
     return {"cpu": cpu, "cores": os.cpu_count(), "system": platform.platform(terse=True), "gcc": gcc,
             "python": platform.python_version(), "threads": 1, "date": time.strftime("%Y-%m-%d"),
             **versions}

@@ -21,10 +21,12 @@ from .passes.algebra.algebra import algebra
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
+from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
+from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.loops.branch_accesses import branch_accesses
@@ -41,6 +43,10 @@ from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.memory.loop_load_elimination import loop_load_elimination
+from .passes.nests.check_hoisting import check_hoisting
+from .passes.nests.interchange import interchange
+from .passes.nests.matrix_products import matrix_products
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -53,6 +59,7 @@ from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
+from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
@@ -85,6 +92,35 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         licm(module)
 
 
+def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
+    if check_hoisting(module):
+        simplify(module)
+        cse(module)
+
+
+def _interchange(derived: bool) -> Pass:
+    """``interchange``, and what no longer changes in the loops that went inside."""
+    def run_pass(module: Module, roots: Sequence[str]) -> None:
+        if interchange(module, derived):
+            simplify(module)
+            licm(module)
+            dce(module, roots)
+    return run_pass
+
+
+def _scalar_promotion(module: Module, roots: Sequence[str]) -> None:
+    """``scalar_promotion``; afterwards loops no longer carry the arrays whose elements became scalars."""
+    if scalar_promotion(module):
+        simplify(module)
+
+
+def _matrix_products(module: Module, roots: Sequence[str]) -> None:
+    if matrix_products(module):
+        simplify(module)
+        licm(module)
+        dce(module, roots)
+
+
 def _privatisation(module: Module, roots: Sequence[str]) -> None:
     if privatisation(module):
         dce(module, roots)
@@ -103,6 +139,20 @@ def _array_sroa(derived: bool) -> Pass:
             cse(module)
             dce(module, roots)
     return run_pass
+
+
+def _loop_unswitch(module: Module, roots: Sequence[str]) -> None:
+    if loop_unswitch(module):
+        for func in module.functions.values():
+            remove_unreachable(func)
+        simplify(module)
+        cse(module)
+
+
+def _jump_threading(module: Module, roots: Sequence[str]) -> None:
+    if jump_threading(module):
+        simplify(module)
+        dce(module, roots)
 
 
 _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
@@ -133,9 +183,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "peel", _peel),
+    ("adjoint", "check_hoisting", _check_hoisting),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
-    ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
+    ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "interchange", _interchange(derived=False)),
+    ("adjoint", "matrix_products", _matrix_products),
     ("adjoint", "privatisation", _privatisation),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
@@ -155,12 +208,14 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
+    ("optimized", "interchange", _interchange(derived=True)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "loop_unswitch", _loop_unswitch),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "loop_pre", _plain(loop_pre)),
@@ -174,6 +229,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dot_products", _plain(dot_products)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
+    ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
+    ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -181,9 +238,10 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "privatisation", "batch", "predicate", "outer_loop", "neighbour_updates",
-                        "branch_fusion", "if_conversion", "index_scan", "stride_specialise", "fission",
-                        "outer_products", "dot_products"})
+NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
+                        "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
+                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
+                        "loop_load_elimination", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -210,17 +268,20 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "size_versions": size_versions,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
+    "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
+    "matrix_products": matrix_products,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "loop_pre": loop_pre, "branch_fusion": branch_fusion,
+    "loop_unswitch": loop_unswitch, "loop_versioning": loop_versioning, "loop_pre": loop_pre,
+    "branch_fusion": branch_fusion,
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "copy_insertion": copy_insertion,
+    "loop_load_elimination": loop_load_elimination, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 

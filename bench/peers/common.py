@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -28,17 +29,19 @@ def add_ours(case: Case, function: Any, call: Callable[[Any], Program], fast: bo
 
 
 def compiled(name: str, *flags: str, compiler: str = "gcc") -> ctypes.CDLL:
-    """``bench/c/name.c`` as a library, by a compiler at -O3 for this machine.
+    """``bench/c/name.c`` as a library, by a compiler at -O3 for the processor of ours (``JITAD_CPU``).
 
     The linker is not given the flags: for -ffast-math it would add code that takes subnormal numbers for zero from the
     moment when the library is loaded, in all programs of the process.
     """
-    target = OUT / f"{name}{''.join(flags)}{'' if compiler == 'gcc' else '-' + compiler}.so"
+    processor = os.environ.get("JITAD_CPU") or "native"
+    others = [f"-{word}" for word in (compiler, processor) if word not in ("gcc", "native")]
+    target = OUT / f"{name}{''.join((*flags, *others))}.so"
     target.parent.mkdir(parents=True, exist_ok=True)
     source = HERE / "c" / f"{name}.c"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         unit = target.with_suffix(".o")
-        command = [compiler, "-O3", "-march=native", "-c", "-fPIC", *flags]
+        command = [compiler, "-O3", f"-march={processor}", "-c", "-fPIC", *flags]
         subprocess.run([*command, str(source), "-o", str(unit)], check=True)
         subprocess.run(["gcc", "-shared", str(unit), "-o", str(target), "-lm"], check=True)
     return ctypes.CDLL(str(target))

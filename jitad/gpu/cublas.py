@@ -22,12 +22,16 @@ from ..lowering.gpu.driver import Matrix, Product
 PLAIN, TRANSPOSED = 0, 1
 """cuBLAS's codes for an operand as it is stored, and for its transpose."""
 NO_MEMORY = 3
+FLOAT, ANY_ALGORITHM = 0, -1
+FAST = {"f16": 74, "bf16": 75, "tf32": 77}
+"""cuBLAS's codes for products of f32 whose operands it rounds to a format."""
 WORKSPACE = 32 << 20
 """Bytes of device memory for the library, which are what it recommends for sm_90; without them it allocates its own,
 which graphs cannot record."""
 _NAMES = ("libcublas.so.13", "libcublas.so.12")
 _POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 _MATRIX, _SIZES = [_POINTER, _INT], [_INT, _INT, _INT]
+_TYPED = [_POINTER, _INT, _INT]
 _FUNCTIONS: dict[str, list[Any]] = {
     "cublasCreate_v2": [_POINTER],
     "cublasSetStream_v2": [_POINTER, _POINTER],
@@ -36,6 +40,8 @@ _FUNCTIONS: dict[str, list[Any]] = {
        for t in "SD"},
     **{f"cublas{t}gemmStridedBatched": [_POINTER, _INT, _INT, *_SIZES, _POINTER, *_MATRIX, _LONG, *_MATRIX, _LONG,
                                         _POINTER, *_MATRIX, _LONG, _INT] for t in "SD"},
+    "cublasGemmStridedBatchedEx": [_POINTER, _INT, _INT, *_SIZES, _POINTER, *_TYPED, _LONG, *_TYPED, _LONG, _POINTER,
+                                   *_TYPED, _LONG, _INT, _INT, _INT],
     **{f"cublas{t}gemv_v2": [_POINTER, _INT, _INT, _INT, _POINTER, *_MATRIX, *_MATRIX, _POINTER, *_MATRIX]
        for t in "SD"},
 }
@@ -108,7 +114,12 @@ class Cublas:
         else:
             sizes = p.out.cols, p.out.rows, p.a.cols
             codes = _code(p.b), _code(p.a)
-            if p.out.count == 1:
+            if p.format and kind == "S":
+                (b, ldb), (a, lda), (c, ldc) = map(_place, (p.b, p.a, p.out))
+                self._call("cublasGemmStridedBatchedEx", self._handle, *codes, *sizes, one, b, FLOAT, ldb, p.b.step,
+                           a, FLOAT, lda, p.a.step, before, c, FLOAT, ldc, p.out.step, p.out.count, FAST[p.format],
+                           ANY_ALGORITHM)
+            elif p.out.count == 1:
                 self._call(f"cublas{kind}gemm_v2", self._handle, *codes, *sizes, one, *_place(p.b), *_place(p.a),
                            before, *_place(p.out))
             else:

@@ -5,6 +5,7 @@ As in ``calling.dispatch``, but code is a host program with kernels, which Pytho
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from ..frontend.columns.pack import returned
 from ..frontend.trace.trace_program import Traced
 from ..lowering.gpu.program import DeviceProgram, compile_program
 from ..lowering.gpu.ptx import to_ptx
+from ..lowering.gpu.tensor_cores import FORMATS
 from ..lowering.jit.nvptx import ARCH
 from ..lowering.python.exceptions import Failures
 from ..pytree import map_leaves
@@ -149,7 +151,15 @@ def device_program(program: Traced, options: Options) -> DeviceProgram:
     lines = options.target == "cuda-sim"                # the simulator reports the user's line of an access
     library = cublas.name if options.target == "cuda" else lambda: ""
     lowering = compiler.lowering_options(options, False)
-    return with_room(lambda: compile_program(module, root, lowering, lines, library=library))
+    return with_room(lambda: compile_program(module, root, lowering, lines, library=library, format=product_format()))
+
+
+def product_format() -> str:
+    """The format that ``JITAD_GPU_MATMUL`` lets products of f32 matrices round to; "" without it."""
+    found = os.environ.get("JITAD_GPU_MATMUL", "")
+    if found not in ("", "f32", *FORMATS):
+        raise ValueError(f"JITAD_GPU_MATMUL={found}: expected f32, {', '.join(FORMATS)}")
+    return "" if found == "f32" else found
 
 
 def on_host(x: Any) -> Any:

@@ -193,8 +193,8 @@ for _name in ("argmax", "argmin"):
     _op(_name, type_rules.arg_reduce, f"a.{_name}(axis)", arity=1, sizes=size_rules.reduced)
 for _name in ("cumsum", "cumprod"):
     _op(_name, type_rules.scan, f"a.{_name}(axis)", arity=1, sizes=size_rules.same_shape)
-_op("matmul", type_rules.matmul, "a @ b, with ta/tb the last two axes exchanged first", arity=2,
-    sizes=size_rules.product)
+_op("matmul", type_rules.matmul, "a @ b, with ta/tb the last two axes exchanged first; ordered: two matrices, each "
+    "sum in order", arity=2, sizes=size_rules.product)
 
 # --- stacks and effects ---------------------------------------------------------------------------------
 

@@ -268,7 +268,8 @@ OPS: dict[str, LoopOp] = {op.name: op for op in (
     LoopOp("view", _view, "b[s0 : s0+l0*t0 : t0, …] without the axes `drop`, in the order `perm`", view=True),
     LoopOp("reshape", _reshape, "the same elements with sizes (n0, …)", view=True),
     LoopOp("retype", _retype, "b with other literal sizes in its type", view=True),
-    LoopOp("matmul", _matmul, "out = a @ b, or out += a @ b under `add`; `ta`, `tb` exchange the last two axes first",
+    LoopOp("matmul", _matmul, "out = a @ b, or out += a @ b under `add`; `ta`, `tb` exchange the last two axes first; "
+           "`ordered`: products are added in order",
            reads=(1, 2), writes=(0,), kernel=True),
     LoopOp("push", _push, "(stack, v, …) → stack: a new frame on top; the old stack stays valid"),
     LoopOp("pop", _pop, "stack → (stack below, v, …); with `zeros` of an empty stack zeros: (stack, sizes…)"),

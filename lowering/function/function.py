@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Function, Op, Value
-from ...ir.types import Array
+from ...ir.types import Array, dtype_of
 from ..builder.function_builder import Body, FunctionBuilder
 from ..builder.module_builder import ModuleBuilder
 from ..llvm import types
@@ -24,7 +24,9 @@ from ..llvm.types import Buffer
 from ..loops.array_ops import ArrayOps
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
+from ..planning.deferred_casts import deferred_casts
 from ..planning.fma_control import carried_sums
+from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
 from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
@@ -40,12 +42,15 @@ class FunctionLowering(FunctionBuilder):
         super().__init__(module, func)
         self.chains = recurrences(self.forest)
         self.apart = products_beside(self.chains) | carried_sums(self.forest, self.options.fastmath)
+        self.unpredictable, self.inverted = one_of_two(self.forest)
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
+        self.late_checks, self.unguarded = (
+            deferred_casts(self.forest.dom.order, self.wrapped) if ops.truncates_by_instruction(self) else ({}, set()))
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
-        self.flow = control.Flow(self, self.polling, self.scratch)
+        self.flow = control.Flow(self, self.polling, self.scratch, self.late_checks)
 
     # --- interface for the folders below ----------------------------------------------------------
 
@@ -84,6 +89,17 @@ class FunctionLowering(FunctionBuilder):
         head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"
         self.writer.function(name, f"{head} {{\n{self.code.text()}\n}}\n")
 
+    def _one_of_two(self, op: Op) -> str:
+        """A selection that stays one: see ``planning/one_of_two.py``."""
+        condition, x, y = (self.scalar(v) for v in op.operands)
+        test, t = op.operands[0].op, dtype_of(op.result.type)
+        if op in self.inverted and test is not None:
+            sides = [self.scalar(v) for v in test.operands]
+            compared = dtype_of(test.operands[0].type)
+            inverse = ops.inverse_comparison(self, test.name, compared, sides)
+            return ops.select(self, t, inverse, y, x)
+        return ops.select(self, t, condition, x, y, f", !unpredictable {self.writer.node('')}")
+
     def lower_op(self, op: Op) -> None:
         """Emit one op that is not a terminator."""
         self.loc = op.loc
@@ -99,6 +115,11 @@ class FunctionLowering(FunctionBuilder):
             self.flow.check(op)
         elif is_array(op.result) or any(map(is_array, op.operands)):
             self.arrays.lower(op)
+        elif op in self.unguarded:
+            x = op.operands[0]
+            self.values[op.result] = ops.truncated(self, dtype_of(x.type), self.scalar(x))
+        elif op in self.unpredictable:
+            self.values[op.result] = self._one_of_two(op)
         else:
             self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands],
                                                 apart=op in self.apart, chained=op in self.chains)

@@ -40,15 +40,15 @@ def outline_regions(fn: FunctionBuilder) -> bool:
         return False
     if sum(len(code.lines_of(label)) for label in code.labels()) <= LEAST:
         return False
-    split_long_blocks(code, fn.failure, SIZE, LEAST)
     following = edges(code, fn.failure)
     loops = all_loops(following)
     vectors = {loop[0] for loop in loops if may_be_vectorised(code, following, loop)}
-    own = vectorise_simple_loops(fn, sorted(vectors))
-    following = edges(code, fn.failure)
-    loops = all_loops(following)
-    vectors -= {s for label in own for s in code.successors(label)}
-    found = regions(code, fn.failure, SIZE, LEAST, vectors, own)
+    if own := vectorise_simple_loops(fn, sorted(vectors)):
+        loops = all_loops(edges(code, fn.failure))
+    whole = own.union(*(code.successors(label) for label in own))
+    vectors -= whole
+    split_long_blocks(code, loops, vectors | whole, SIZE, LEAST)
+    found = regions(code, fn.failure, SIZE, LEAST, vectors, whole)
     return len(found) > 1 and _Outlining(fn, found, {loop[0] for loop in loops}, vectors, own).run()
 
 

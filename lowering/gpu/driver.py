@@ -65,13 +65,17 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Product:
-    """``out = a @ b`` of f32 or f64, or ``out += a @ b``; a driver with a library has ``product(Product)``."""
+    """``out = a @ b`` of f32 or f64, or ``out += a @ b``; a driver with a library has ``product(Product)``.
+
+    ``format``: what the library may round f32 to (``tensor_cores.FORMATS``), or "".
+    """
 
     dtype: np.dtype
     out: Matrix
     a: Matrix
     b: Matrix
     adds: bool = False
+    format: str = ""
 
 
 class Driver(Protocol):

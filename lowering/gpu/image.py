@@ -6,6 +6,7 @@ each define.  A kernel is ``define void @name(…)``.  T is i32, i64, f32 or f64
     i32 @gpu.thread()  i32 @gpu.block()  i32 @gpu.block_size()  i32 @gpu.grid_size()      one dimension
     void @gpu.barrier()                                     all threads of the block
     T @gpu.shuffle_down.T(T, i32)  T @gpu.shuffle_xor.T(T, i32)  i32 @gpu.ballot(i1)      all 32 lanes take part
+    <4 x float> @gpu.mma.FORMAT(…)                                products by tensor cores: ``tensor_cores``
     T @gpu.FUNCTION.T(T, …)                                 mathematical functions: libdevice, libm
 
 Memory that a block shares is ``@x = internal addrspace(3) global [N x T] undef``.  Instrumented text calls these before

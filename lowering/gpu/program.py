@@ -93,11 +93,13 @@ class DeviceProgram:
 
 
 def compile_program(module: Module, root: str, options: Options, instrumented: bool = False,
-                    deterministic: bool = False, library: Callable[[], str] = lambda: "") -> DeviceProgram:
+                    deterministic: bool = False, library: Callable[[], str] = lambda: "", format: str = ""
+                    ) -> DeviceProgram:
     """Compile a module of the stage "optimized", made by the pipeline for GPUs; ``root`` is called from outside.
 
     ``instrumented``: kernels announce their accesses to memory (``image``).  ``deterministic``: no result depends on
     the order in which threads run.  ``library()``: the name of the driver's library for products, or "".
+    ``format``: what products of f32 may round their operands to (``tensor_cores.FORMATS``), or "".
     """
     failures = Failures(module)
     loops = to_loops(module, LOCAL, device=True)
@@ -108,7 +110,7 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
         partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()
     shared = Shared(loops, writer, options, instrumented, partition.recursive(loops))
-    launches = LaunchBuilder(shared, plan, deterministic, library)
+    launches = LaunchBuilder(shared, plan, deterministic, library, format)
     code = HostCode(launches, host, plan)
     for name in sorted(host):
         HostFunction(code, loops.functions[name], name == root).write()

@@ -18,6 +18,7 @@ from ...errors import CompileError
 from ..jit.cuda_toolkit import libdevice
 from ..jit.nvptx import LAYOUT, TRIPLE, assembly
 from .image import Image
+from .tensor_cores import defined
 
 _DECLARED = re.compile(r'^declare .*?(?P<result>[\w.]+) @gpu\.(?P<name>[\w.]+)\((?P<params>.*?)\)[^\n]*$', re.MULTILINE)
 _TARGET = re.compile(r"^target (?:triple|datalayout) = .*\n", re.MULTILINE)
@@ -34,7 +35,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 def to_ptx(image: Image, arch: str) -> str:
     """The PTX of an image; each kernel is an entry with a bound on the threads of its block."""
-    source = llvm_text(image)
+    source = llvm_text(image, arch)
     kernels = [k.name for k in image.kernels]
     key = "\n".join(["ptx", llvmlite.__version__, str(llvm.llvm_version_info), _libdevice_version(), arch, *kernels,
                      source])
@@ -52,12 +53,12 @@ def _libdevice_version() -> str:
     return "" if path is None else f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"
 
 
-def llvm_text(image: Image) -> str:
+def llvm_text(image: Image, arch: str = "sm_80") -> str:
     """The image as LLVM IR for NVIDIA's GPUs."""
     header = f'target triple = "{TRIPLE}"\ntarget datalayout = "{LAYOUT}"\n'
     externals: list[str] = []
     text = _DECLARED.sub(lambda m: _definition(m["name"], m["result"], m["params"], externals),
-                         _TARGET.sub("", image.text))
+                         _TARGET.sub("", defined(image.text, arch)))
     return "\n".join([header + text, *dict.fromkeys(externals), _annotations(image, text)])
 
 

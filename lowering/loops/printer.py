@@ -120,7 +120,8 @@ class Printer(ABC):
         out, a, b = op.operands
         left, right = ((self.buffer(v), bool(op.attrs.get(flag))) for v, flag in ((a, "ta"), (b, "tb")))
         row = self.rows.get(a, "") or self.rows.get(b, "")
-        select_kernel.multiply(self.fn, self.buffer(out), left, right, row, bool(op.attrs.get("add")))
+        select_kernel.multiply(self.fn, self.buffer(out), left, right, row, bool(op.attrs.get("add")),
+                               bool(op.attrs.get("ordered")))
 
     @abstractmethod
     def loops(self, op: Op) -> None:

@@ -114,9 +114,14 @@ def _by_kind(floats: Rule, signed: Rule, unsigned: Rule | None = None, bools: Ru
     return rule
 
 
-def select(e: Emitter, t: Scalar, condition: str, x: str, y: str) -> str:
+def select(e: Emitter, t: Scalar, condition: str, x: str, y: str, note: str = "") -> str:
     of = types.register(t)
-    return e.code.op(f"select i1 {condition}, {of} {x}, {of} {y}")
+    return e.code.op(f"select i1 {condition}, {of} {x}, {of} {y}{note}")
+
+
+def inverse_comparison(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:
+    """The negation of a comparison of floats, which holds if one of them is NaN."""
+    return e.code.op(f"fcmp {'uge' if name == 'lt' else 'ule'} {types.register(t)} {xs[0]}, {xs[1]}", "c")
 
 
 # --- ops of more than one instruction ---------------------------------------------------------------------
@@ -338,6 +343,19 @@ def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
     below = c.op(f"fcmp olt {a} {x}, {types.literal(-float(to.low), source)}", "c")
     fits = c.op(f"and i1 {above}, {below}", "c")
     return select(e, to, fits, c.op(f"fptosi {a} {x} to {types.register(to)}"), str(to.low))
+
+
+def truncates_by_instruction(e: Emitter) -> bool:
+    """True if ``truncated`` may be used."""
+    return e.target.triple.startswith("x86_64")
+
+
+def truncated(e: Emitter, source: Scalar, x: str) -> str:
+    """Convert a float to i64 by the instruction of x86, which returns the least integer for all that does not fit."""
+    a, name, lanes = types.register(source), *(("sse.cvttss2si64", 4) if source.bits == 32 else ("sse2.cvttsd2si64", 2))
+    vector = f"<{lanes} x {a}>"
+    convert = e.writer.declare(f"llvm.x86.{name}", "i64", vector)
+    return e.code.op(f"call i64 {convert}({vector} {e.code.op(f'insertelement {vector} poison, {a} {x}, i64 0')})")
 
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:

@@ -26,7 +26,8 @@ f32 a second, the routine and OpenBLAS, with the call::
 
     void @jitad.product.f32(ptr a, ptr b, ptr c, i64 m, i64 n, i64 k, i64 a.row, i64 b.row, i64 c.row, i1 ta, i1 add)
 
-``a.row`` and so on are the distances of rows in memory; ``@jitad.product.f32.turned`` reads ``bᵀ``.
+``a.row`` and so on are the distances of rows in memory; ``@jitad.product.f32.turned`` reads ``bᵀ``.  Those with
+``.ordered`` never call BLAS, which adds up in an order of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from ..llvm.target import BLAS, Target
 from ..math.libmvec import masks_tails
 from . import transpose
 
-ROUTINES = {f"jitad.product.{t}{form}": (t, form) for t in (F32, F64) for form in ("", ".turned")}
+ROUTINES = {f"jitad.product.{t}{form}{order}": (t, form, order) for t in (F32, F64) for form in ("", ".turned")
+            for order in ("", ".ordered")}
 PARAMS = [("ptr", name) for name in "abc"] + [("i64", name) for name in ("m", "n", "k", "a.row", "b.row", "c.row")] + [
     ("i1", name) for name in ("ta", "add")]
 DEPTH = 128                 # rows of the panel of ``bᵀ`` that is transposed at once
@@ -87,20 +89,21 @@ def widths(target: Target, t: Scalar) -> tuple[Width, ...]:
 
 
 def call(code: Code, writer: Writer, t: Scalar, pointers: Sequence[str], sizes: tuple[str, str, str],
-         transposed: tuple[bool, bool], add: bool) -> None:
-    """Call a routine; ``sizes``: ``m``, ``n`` and ``k``."""
+         transposed: tuple[bool, bool], add: bool, ordered: bool) -> None:
+    """Call a routine; ``sizes``: ``m``, ``n`` and ``k``; ``ordered``: each sum is in the order of ``k``."""
     attributes = writer.attributes("nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite)")
     kinds = ["ptr readonly captures(none)"] * 2 + ["ptr noalias captures(none)"] + ["i64"] * 6 + ["i1"] * 2
     (ta, tb), (m, n, k) = transposed, sizes
-    callee = writer.declare(f"jitad.product.{t}{'.turned' if tb else ''}", "void", ", ".join(kinds), attributes)
+    name = f"jitad.product.{t}{'.turned' if tb else ''}{'.ordered' if ordered else ''}"
+    callee = writer.declare(name, "void", ", ".join(kinds), attributes)
     values = [*pointers, *sizes, m if ta else k, k if tb else n, n, str(ta).lower(), str(add).lower()]
     code.do(f"call void {callee}({', '.join(f'{kind} {x}' for (kind, _), x in zip(PARAMS, values))})")
 
 
 def define(writer: Writer, target: Target, name: str) -> None:
     """Add one of ``ROUTINES`` to a module."""
-    t, form = ROUTINES[name]
-    (_Turned if form else _Product)(writer, target, t).define(name)
+    t, form, order = ROUTINES[name]
+    (_Turned if form else _Product)(writer, target, t, order).define(name)
 
 
 class _Multiplying(Routine):
@@ -108,12 +111,12 @@ class _Multiplying(Routine):
 
     flag = blas.PLAIN               # BLAS's flag for ``b``
 
-    def __init__(self, writer: Writer, target: Target, t: Scalar) -> None:
+    def __init__(self, writer: Writer, target: Target, t: Scalar, order: str) -> None:
         super().__init__(writer, t)
-        self.target, self.widths = target, widths(target, t)
+        self.target, self.widths, self.order = target, widths(target, t), order
 
     def define(self, name: str) -> None:
-        if BLAS in self.target.libraries and blas.library() is not None:
+        if not self.order and BLAS in self.target.libraries and blas.library() is not None:
             self._blas_if_large()
         self._product()
         self.code.end("ret void")
@@ -230,7 +233,8 @@ class _Turned(_Multiplying):
         first = self.at("%b", self.add(self.mul(j, "%b.row"), start))
         self.code.do(f"call void {self.turn}(ptr {self.space}, i64 {self.width}, ptr {first}, i64 %b.row, "
                      f"i64 {columns}, i64 {depth})")
-        callee = self.writer.declare(f"jitad.product.{self.t}", "void", ", ".join(kind for kind, _ in PARAMS))
+        callee = self.writer.declare(f"jitad.product.{self.t}{self.order}", "void",
+                                     ", ".join(kind for kind, _ in PARAMS))
         values = [a, self.space, self.at("%c", j), "%m", columns, depth]
         values += ["%a.row", str(self.width), "%c.row", "%ta", adds]
         self.code.do(f"call void {callee}({', '.join(f'{kind} {x}' for (kind, _), x in zip(PARAMS, values))})")

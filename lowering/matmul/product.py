@@ -12,7 +12,8 @@ class Product:
     """``c (+)= a · b``: pointers, the sizes of the product, which operands are stored transposed, and whether to add.
 
     ``a`` is stored [m, k] or, under ``ta``, [k, m]; ``b`` [k, n] or, under ``tb``, [n, k].  ``stride``: the distance
-    from row to row of the matrix in a product with a vector; "" if its rows are contiguous.
+    from row to row of the matrix in a product with a vector; "" if its rows are contiguous.  ``ordered``: the products
+    of each sum are added in their order, as in a program's loops.
     """
 
     t: Scalar
@@ -26,6 +27,7 @@ class Product:
     tb: bool
     add: bool
     stride: str = ""
+    ordered: bool = False
 
     @property
     def kind(self) -> str:

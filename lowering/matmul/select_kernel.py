@@ -32,10 +32,11 @@ UNROLL = 4                  # rows of b that are added to a row of c in one pass
 
 
 def multiply(fn: FunctionBuilder, c: Buffer, left: tuple[Buffer, bool], right: tuple[Buffer, bool], row: str,
-             add: bool) -> None:
+             add: bool, ordered: bool = False) -> None:
     """``c = a @ b``, or ``c += a @ b`` with ``add``; each operand with True if it is stored transposed.
 
-    ``row``: the distance of the rows of an operand that is a block of a matrix, else ``""``.
+    ``row``: the distance of the rows of an operand that is a block of a matrix, else ``""``.  ``ordered``: for two
+    matrices of floats, each sum is in order.
     """
     (a, ta), (b, tb) = left, right
     t, ranks = a.dtype, (len(a.sizes), len(b.sizes))
@@ -50,7 +51,7 @@ def multiply(fn: FunctionBuilder, c: Buffer, left: tuple[Buffer, bool], right: t
     else:
         m, k = (a.sizes[-1], a.sizes[-2]) if ta else a.sizes[-2:]
         n = b.sizes[-2 if tb else -1]
-        p = Product(t, a.ptr, b.ptr, c.ptr, m, n, k, ta, tb, add)
+        p = Product(t, a.ptr, b.ptr, c.ptr, m, n, k, ta, tb, add, ordered=ordered)
     if ranks == (3, 3):
         _batched(fn, p, a.sizes[0])
     else:
@@ -71,6 +72,8 @@ def _batched(fn: FunctionBuilder, p: Product, batch: str) -> None:
 # --- a routine, loops or BLAS ----------------------------------------------------------------------------------------
 
 def _product(fn: FunctionBuilder, p: Product) -> None:
+    if p.ordered:
+        return _call_routine(fn, p)
     sizes = (p.m, p.n, p.k)
     known = not any(s[0] == "%" for s in sizes)
     if known and prod(map(int, sizes)) < LARGE:
@@ -90,7 +93,7 @@ def _has_routine(fn: FunctionBuilder, p: Product) -> bool:
 
 
 def _call_routine(fn: FunctionBuilder, p: Product) -> None:
-    gemm.call(fn.code, fn.writer, p.t, (p.a, p.b, p.c), (p.m, p.n, p.k), (p.ta, p.tb), p.add)
+    gemm.call(fn.code, fn.writer, p.t, (p.a, p.b, p.c), (p.m, p.n, p.k), (p.ta, p.tb), p.add, p.ordered)
 
 
 def _has_blas(fn: FunctionBuilder, t: Scalar) -> bool:

@@ -8,7 +8,9 @@ Files, in reading order::
     array_plan        both, for one function
     buffer_placement  where arrays live: in place, in the stack frame, in the arena
     fma_control       loop-carried additions, which are left uncontracted
+    one_of_two        selections that must not become branches
     recurrences       chains of float ops from iteration to iteration, which fast math must not lengthen
     wrapped_indices   checked indices that may count from the end, which rarely do
+    deferred_casts    checks of floats that the check of an index implies
     run_length        estimate of a function's running time, which decides whether its entry releases the GIL
 """

@@ -263,6 +263,8 @@ class _Planner:
             product = m.op
             if product is None or product.name != "matmul" or product.block is not op.block or not is_array(m):
                 continue
+            if product.attrs.get("ordered"):                     # begins at 0
+                continue
             if c.type != m.type or c in self.plan.lazy or len(self.users[m]) != 1 or c is m:
                 continue
             read = {self.roots.find(o) for o in product.operands}
@@ -314,7 +316,7 @@ class _Planner:
         t = op.result.type
         assert isinstance(t, Array)
         return t.rank > 1 and is_transcendental(self.plan.lazy, op) \
-            and not all(is_flat(self.plan.lazy, v, t) for v in op.operands)
+            and not is_flat(self.plan.lazy, op.operands, t)
 
     def _fits_buffer(self, v: Value, result: Value) -> bool:
         a, b = v.type, result.type

@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 
 from ...errors import CompileError
 from ..gpu.image import Image, Kernel
+from ..gpu.tensor_cores import defined
 from ..jit.cpu import Native, target
 from ..llvm.capi import immortal
 from ..math.ops import Options
@@ -65,7 +66,7 @@ class Loaded:
 
 def load(image: Image, checked: bool = False) -> Loaded:
     """Compile an image; ``checked`` code checks its accesses to memory."""
-    parts = prepared(image.text, checked)
+    parts = prepared(defined(image.text, "sim"), checked)
     for kernel in image.kernels:
         if kernel.name not in parts.parameters:
             raise CompileError(f"the image does not define its kernel {kernel.name}", kernel.loc)

@@ -1,7 +1,8 @@
 """Safepoints: about every million iterations, loops poll the context for a request to stop.
 
 * A loop that holds loops, calls or array ops, or that is not counted, decrements a counter at each back edge.  The
-  innermost counted loops in it subtract their trip count on entry.
+  innermost counted loops in it subtract their trip count on entry, or what they have run when they are left, if there
+  are several ways out.
 * An innermost counted loop on its own must not have a counter, so that it can vectorise.  It is strip-mined: an outer
   loop runs it for a million iterations at a time and polls between these chunks.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...ir.graph import Op
+from ...ir.graph import Block, Op
 from ...ir.ops import OPS
 from ...ir.types import Array
 from ...passes.analysis.loops import Counted, Loop, counted
@@ -74,14 +75,22 @@ class Polling:
         code = self.code
         counter = counter or self._own_counter()
         left = code.op(f"load i64, ptr {counter}, align 8")
-        left = code.op(f"sub nsw i64 {left}, {weight}")
+        left = code.op(f"sub i64 {left}, {weight}")           # no nsw: see _own_counter
         code.do(f"store i64 {left}, ptr {counter}, align 8")
         return left
 
     def _own_counter(self) -> str:
+        """The count's memory, which becomes a register.
+
+        The first count is that of the context.  Of a constant LLVM would know that no decrement overflows, and would
+        test the old count instead of the flag that the decrement sets.
+        """
         if not self._counter:
             self._counter = self.code.alloca("i64", 1, 8)
-            self.code.at_entry(f"store i64 {context.POLL_PERIOD}, ptr {self._counter}, align 8")
+            field, count = self.code.fresh("field"), self.code.fresh("count")
+            self.code.at_entry(f"{field} = getelementptr inbounds i8, ptr %ctx, i64 {context.offset('polls')}")
+            self.code.at_entry(f"{count} = load i64, ptr {field}, align 8")
+            self.code.at_entry(f"store i64 {count}, ptr {self._counter}, align 8")
         return self._counter
 
     def poll(self, weight: int, counter: str = "") -> None:
@@ -168,9 +177,30 @@ class Polling:
         if trip[0] != "%" and int(trip) <= context.POLL_PERIOD:
             return args
         if loop.parent is not None:
-            self.count(trip)
+            if loop.exit is not None:
+                self.count(trip)
             return args
         return self._enter_strip(loop, count, args)
+
+    def left(self, source: Block, target: Block) -> list[Loop]:
+        """The loops that an edge leaves and that count when they are left: counted ones with several exits.
+
+        What they have run may be far less than their trip count.
+        """
+        found = []
+        loop = self.fn.forest.loop_of(source) if self.active else None
+        while loop is not None and target not in loop.blocks:
+            if loop.exit is None and loop.parent is not None and counted(loop) is not None and not self.weight(loop):
+                found.append(loop)
+            loop = loop.parent
+        return found
+
+    def leave(self, loops: list[Loop]) -> None:
+        """Count the iterations of loops that are being left."""
+        for loop in loops:
+            known = counted(loop)
+            assert known is not None
+            self.count(self.fn.scalar(known.iv))
 
     def _enter_strip(self, loop: Loop, count: Counted, args: list[Lowered]) -> list[Lowered]:
         code, label = self.code, self.code.label("strip")

@@ -62,6 +62,8 @@ class FakeCublas:
                 self.calls.append((name, *args))
                 run(dtype, *args)
             return product
+        if name == "cublasGemmStridedBatchedEx":
+            return self._rounded
         return {"cublasCreate_v2": self._create, "cublasSetStream_v2": self._set_stream,
                 "cublasSetWorkspace_v2": self._set_workspace}[name]
 
@@ -103,6 +105,16 @@ class FakeCublas:
                 product = alpha * (x.T if ta else x) @ (y.T if tb else y)
                 out[...] = product + (beta * out if beta else 0)
         self.device._queue(self.stream, run)
+
+    def _rounded(self, handle: int, ta: int, tb: int, m: int, n: int, k: int, alpha: float, a: int, type_a: int,
+                 lda: int, stride_a: int, b: int, type_b: int, ldb: int, stride_b: int, beta: float, c: int,
+                 type_c: int, ldc: int, stride_c: int, count: int, compute: int, algorithm: int) -> None:
+        """Products whose operands may be rounded, which this does not."""
+        assert handle == HANDLE and self.stream and compute in (74, 75, 77) and algorithm == -1
+        assert type_a == type_b == type_c == 0, "not all are f32"
+        self.calls.append(("cublasGemmStridedBatchedEx", ta, tb, compute))
+        self._batched(np.dtype(np.float32), ta, tb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc,
+                      stride_c, count)
 
     def _gemv(self, dtype: np.dtype, trans: int, m: int, n: int, alpha: float, a: int, lda: int, x: int, incx: int,
               beta: float, y: int, incy: int) -> None:

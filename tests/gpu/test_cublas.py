@@ -69,6 +69,19 @@ def test_products(name: str, library: FakeCublas) -> None:
         assert library.calls[0][11] == 1.0                   # it adds to what is there
 
 
+@pytest.mark.parametrize("format, code", [("tf32", 77), ("bf16", 75), ("f16", 74)])
+def test_products_that_may_be_rounded(format: str, code: int, library: FakeCublas, monkeypatch: pytest.MonkeyPatch
+                                      ) -> None:
+    """By option, of f32 alone; also of stacks, which may be turned."""
+    monkeypatch.setenv("JITAD_GPU_MATMUL", format)
+    for name, args in (("first turned", (A.T.copy(), B)), ("stacks, turned", CASES["stacks, turned"][1])):
+        fun, short = CASES[name][0], [x.astype(np.float32) for x in args]
+        np.testing.assert_allclose(jit(fun, target="cuda")(*short).numpy(), fun(*short), rtol=1e-4)
+        assert library.calls.pop() == ("cublasGemmStridedBatchedEx", *CASES[name][2][1:], code)
+        jit(fun, target="cuda")(*args)
+        assert library.calls.pop()[:3] == CASES[name][2]
+
+
 def test_arguments_of_a_product(library: FakeCublas) -> None:
     """(20 × 33) @ (33 × 17), along rows, is (17 × 33) @ (33 × 20) along columns."""
     device = [gpu.asarray(x, "cuda") for x in (A, B)]

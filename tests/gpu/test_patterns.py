@@ -112,6 +112,36 @@ def filtered(x: Any, a: Any) -> Any:
     return out, back, state, drawn
 
 
+def in_memory(x: Any, a: Any, first: int) -> Any:
+    """What an iteration reads the one before has stored: forwards, backwards, along the rows of a matrix."""
+    out, back, rows = x.copy(), x.copy(), np.stack((x, a))
+    for i in range(1, len(x)):
+        out[i] = a[i] * out[i - 1] + x[i]
+    for i in range(len(x) - 2, -1, -1):
+        back[i] += 0.5 * back[i + 1]
+    for i in range(first, len(x)):
+        rows[1, i] = rows[1, i - 3 + 2] - rows[0, i]
+    return out, back, rows
+
+
+def test_recurrences_in_memory(few_parts: None) -> None:
+    case = compiled(in_memory, np.ones(5), np.ones(5), 1)
+    assert case.program.plan().count("a scan (affine)") == 3
+    at_sizes(case, lambda n: [RNG.normal(size=n), RNG.uniform(-1, 1, n), 5], (5, 33, 2500))
+
+    def others(x: Any) -> Any:
+        """The element before the last one; an element that is not the last one's."""
+        y, z = x.copy(), x.copy()
+        for i in range(2, len(x)):
+            y[i] = 0.5 * y[i - 2] + 1
+        for i in range(1, len(x)):
+            z[i] = 0.5 * z[i - 1] + z[len(x) - 1 - i]
+        return y, z
+    case = compiled(others, np.ones(5))
+    assert "a scan" not in case.program.plan()
+    at_sizes(case, lambda n: [RNG.normal(size=n)], (33,))
+
+
 def test_recurrences(few_parts: None) -> None:
     """Also where composed maps are of no use: factors that grow, infinite terms, values that cancel."""
     case = compiled(filtered, np.ones(5), np.ones(5))

@@ -1,4 +1,4 @@
-"""Nests that go through the same rows become one kernel, in which a warp has a row."""
+"""Nests that go through the same rows become one kernel, in which a warp has a row, or a block; sums of columns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.gpu.host import launch_builder
+from jitad.lowering.gpu.image import WARP
 
 from jitad import grad
 from jitad.gpu.simulated import SimulatedDriver
@@ -45,18 +47,39 @@ PROGRAMS: dict[str, tuple[Any, int, int]] = {
 }
 
 
+@pytest.fixture
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From three rows on, a warp has one; fewer have a block each."""
+    monkeypatch.setattr(launch_builder, "ENOUGH_THREADS", 3 * WARP)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_rows(name: str) -> None:
+def test_rows(name: str, few_rows: None) -> None:
     fun, axes, kernels = PROGRAMS[name]
     for dtype in (np.float64, np.float32):
         case = compiled(fun, np.ones((5,) * axes, dtype))
-        assert len([k for k in case.program.image.kernels if not k.name.endswith("_finish")]) <= kernels
+        made = [k.name for k in case.program.image.kernels]
+        assert len([name for name in made if not name.endswith(("_finish", "_block"))]) <= kernels
         assert "a warp for each iteration" in case.program.plan()
-        shapes = [(3, n) for n in (1, 31, 32, 33, 1025)] if dtype == np.float64 else [(0, 4), (9, 40)]
+        shapes = [(rows, n) for n in (1, 31, 33, 1025) for rows in (2, 3)] if dtype == np.float64 else [(0, 4), (9, 40)]
         for order, shape in enumerate(shapes):
             x = RNG.uniform(0.5, 2.0, (2, *shape)[3 - axes:]).astype(dtype)
             driver = SimulatedDriver(checked=True, order=order)
             compare(dataclasses.replace(case, given=[x]), driver, 1e-8 if dtype == np.float64 else 1e-4)
+
+
+def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The warps of a block share the iterations for 32 columns, unless there are many columns."""
+    def columns(x: Any) -> Any:
+        best = x.argmax(axis=0), x.max(axis=0) - x.min(axis=0), x.var(axis=0), x.sum(axis=0, keepdims=True)
+        return best, grad(lambda b: ((x.astype(np.float64) + b) ** 2).sum())(np.ones(x.shape[1]))
+    monkeypatch.setattr(launch_builder, "ENOUGH_THREADS", 100)
+    for dtype in (np.float64, np.int32):
+        case = compiled(columns, np.ones((5, 5), dtype))
+        assert case.program.plan().count("whose iterations the warps of a block share") >= 5
+        for order, shape in enumerate([(1, 1), (40, 31), (300, 33), (3, 110)][:4 if dtype == np.float64 else 2]):
+            x = RNG.integers(-9, 9, shape).astype(dtype)
+            compare(dataclasses.replace(case, given=[x]), SimulatedDriver(checked=True, order=order))
 
 
 def test_nests_that_stay_apart() -> None:

@@ -180,3 +180,44 @@ def test_a_counted_loop_polls_between_strips() -> None:
         assert len(asked) == (n - 1) >> 20
     with pytest.raises(KeyboardInterrupt):
         f(10 ** 12, 0.0)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_counted_loop_with_two_exits_polls(nested: bool) -> None:
+    """It does so between strips, or by what it has run: a search that ends early counts for little."""
+    def write(b: Builder, f: Function) -> None:
+        n, last = f.params
+        outer, head, done = f.new_block("outer"), f.new_block("head"), f.new_block("done")
+        latch, out = f.new_block("latch"), f.new_block("out")
+        k, i, total = outer.add_param(I64), head.add_param(I64), done.add_param(I64)
+        if nested:
+            b.jump(outer, [b.const(0)])
+            b.at(outer)
+        b.jump(head, [b.const(0)])
+        b.at(head)
+        b.branch(b.eq(i, last), done, [i], latch, [])
+        b.at(latch)
+        following = b.add(i, 1)
+        b.branch(b.lt(following, n), head, [following], done, [b.const(-1)])
+        b.at(done)
+        if nested:
+            again = b.add(k, 1)
+            b.branch(b.lt(again, 20), outer, [again], out, [])
+            b.at(out)
+        else:
+            f.blocks.remove(outer)
+            f.blocks.remove(out)
+        b.ret([total])
+    f = Compiled(module_with("f", [I64, I64], [I64], write), "f")
+    asked = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t)
+    def handler(_: int) -> int:
+        asked.append(1)
+        return 0
+
+    context.Context.from_address(f.context).poll = ctypes.cast(handler, ctypes.c_void_p).value
+    for last, polls in ((2_500_000, 19 if nested else 2), (100, 0), (-1, 19 if nested else 2)):
+        asked.clear()
+        assert f(3_000_000, last) == [last]
+        assert len(asked) == polls

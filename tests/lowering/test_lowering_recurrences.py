@@ -64,3 +64,33 @@ def test_fast_math_on_a_chain() -> None:
         other = x.copy()
         other[i] += step
         assert np.isclose(f.grad(x, 0.3)[i], (smooth(other, 0.3) - smooth(x, 0.3)) / step, rtol=1e-4)
+
+
+def interval(table, x, tolerance):
+    """A search in a table, and bisection of ``x * x``: each iteration replaces one of two carried values."""
+    lo, hi = 0, len(table) - 1
+    while hi - lo > 1:
+        middle = (lo + hi) // 2
+        if table[middle] <= x:
+            lo = middle
+        else:
+            hi = middle
+    low, high = table[lo], table[hi]
+    while high - low > tolerance:
+        between = 0.5 * (low + high)
+        if between * between > x * x:
+            high = between
+        else:
+            low = between
+    return low
+
+
+def test_one_of_two_carried_values_is_selected() -> None:
+    """Of integers by selections that stay such, of floats by a comparison for each."""
+    f, table = jit(interval), np.linspace(0.0, 10.0, 101) ** 1.5
+    text = f.inspect("llvm", table, 7.0, 1e-9)
+    assert abs(f(table, 7.0, 1e-9) - 7.0) < 1e-8
+    marked = set(re.findall(r"select i1 (%\S+), i64 .*, !unpredictable", text))
+    assert marked and all(len(re.findall(rf"select i1 {c}, i64", text)) == 2 for c in marked)
+    conditions = re.findall(r"select i1 (%\S+), double", text)
+    assert len(set(conditions)) == len(conditions) > 0, "a comparison is read by one selection"

@@ -13,6 +13,7 @@ Files, in reading order::
     revisited       loads whose array is saved as a whole
     reuse_primals   values that the forward sweep has already computed
     recompute_plan  loops whose iterations are recomputed in the reverse sweep
+    nests           loops in them that are recomputed iteration by iteration
     recompute_copy  the copy of such an iteration
     late_results    results of merged loops, computed after the reverse sweep
 """

@@ -65,10 +65,13 @@ class Homes:
         self.loops = [sweep.loops[x] for x in sweep.forest.loops if x in sweep.loops]     # inner loops first
         self.original: dict[Block, Block] = {}                # block of a copy → the original block
         self.reruns: list[Loop] = []
+        self.copied_in: dict[Block, Loop] = {}                # block of a copy → the iteration that it is part of
         self.live_in: dict[Block, ValueSet] = {}              # of the blocks of copies
         self.left: dict[Loop, dict[Value, Value]] = {}        # merged loop → values after its last iteration
         for plan in [] if split else candidates(sweep, results):
-            self._run_again(Rerun(sweep, plan), plan)
+            rerun = self._run_again(plan)
+            if plan.merged:
+                self.left[rerun.loop] = rerun.left
         self.copies = {old: new for new, old in self.original.items()}
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
@@ -81,19 +84,23 @@ class Homes:
         self.revisited: Callable[[Op, list[Loop]], bool] | None = None
         self._number()
 
-    def _run_again(self, rerun: Rerun, plan: Plan) -> None:
-        """Case 2: replace the loop by its copy among the forward blocks."""
-        if plan.merged:
-            self.left[rerun.loop] = rerun.left
+    def _run_again(self, plan: Plan) -> Rerun:
+        """Case 2: replace the loop by its copy among the forward blocks, inner loops first."""
+        nested = [self._run_again(inner) for inner in plan.nested]
+        rerun = Rerun(self.sweep, plan, nested)
         inner = set(rerun.levels)
         self.loops = [x for x in self.loops if x.loop not in inner] + rerun.loops
-        self.original |= rerun.original
         self.reruns.append(rerun.level)
+        for live in self.live_in.values() if nested else ():
+            for v in [v for v in live if v in rerun.values]:
+                live[rerun.values[v]] = None
         for new, old in rerun.original.items():
+            self.original[new], self.copied_in[new] = old, rerun.level
             self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
             self.live_in[new] = {rerun.values.get(v, v): None for v in self.sweep.liveness.before(old)}
         if not plan.kept:
             remove_forward(self.sweep, rerun.loop)
+        return rerun
 
     def _is_live_before(self, v: Value, block: Block) -> bool:
         return v in self.live_in[block] if block in self.live_in else self.sweep.liveness.is_live_before(v, block)
@@ -126,8 +133,9 @@ class Homes:
 
     def _across(self, block: Block, op: Op) -> list[Value]:
         """The forward values that an op of the reverse sweep reads; in a copy, without the copy's own values."""
-        own = self.original if block in self.original else ()
-        return [v for v in dict.fromkeys(op.used()) if v.block in self.forward and v.block not in own]
+        own = self.copied_in.get(block)
+        return [v for v in dict.fromkeys(op.used())
+                if v.block in self.forward and (own is None or self.copied_in.get(v.block) is not own)]
 
     def level(self, v: Value) -> Loop | None:
         """The innermost loop around the definition of ``v``, or None at the top level."""

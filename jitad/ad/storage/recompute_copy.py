@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Edge, Op, Value
 from ...passes.analysis.loops import Loop, raising_blocks
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
+from .nests import AtEnd
 from .recompute_plan import Plan
 
 
@@ -19,12 +22,13 @@ class Rerun:
 
     ``values`` maps forward values to those of the copy.  ``level`` represents the copy as a loop level (its ``head``
     and ``latch`` are the first and last block).  ``original`` maps blocks of the copy to those of the loop, and of its
-    exits that only raise.  ``loops`` are the copies of the inner loops, paired with their reverse loops.
+    exits that only raise.  ``loops`` are the copies of the inner loops, paired with their reverse loops.  ``nested``:
+    those that were merged with their reverse loops before, and are not part of the copy.
     """
 
-    def __init__(self, sweep: ThereAndBack, plan: Plan) -> None:
+    def __init__(self, sweep: ThereAndBack, plan: Plan, nested: Sequence[Rerun] = ()) -> None:
         back = plan.back
-        self.sweep, self.back, self.loop = sweep, back, back.loop
+        self.sweep, self.back, self.loop, self.nested = sweep, back, back.loop, nested
         assert back.top is not None and back.index is not None and back.count is not None
         self.values: dict[Value, Value] = {back.iv: back.count if plan.merged or plan.upwards else back.index}
         taint = set() if plan.merged else plan.taint
@@ -39,7 +43,8 @@ class Rerun:
         self.level = Loop(first, inside, [last], parent=self.loop.parent, latch=last)
         self.levels: dict[Loop, Loop] = {self.loop: self.level}
         self.loops: list[LoopBack] = []
-        for inner in _inside(self.loop):
+        gone = {loop for rerun in nested for loop in (rerun.loop, *_inside(rerun.loop))}
+        for inner in (loop for loop in _inside(self.loop) if loop not in gone):
             if inner in sweep.loops:
                 self.loops.append(self._inner(sweep.loops[inner]))
             else:
@@ -47,6 +52,8 @@ class Rerun:
         for old, new in self.levels.items():
             if old is not self.loop and old.parent is not None:
                 new.parent = self.levels[old.parent]
+        for rerun in nested:
+            rerun.level.parent = self.level
         if plan.merged:
             self._pass_on()
         self._join(first, last)
@@ -63,10 +70,18 @@ class Rerun:
     def _pass_on(self) -> None:
         """Pass these values to the next iteration.  ``left`` maps the exit's parameters to their final values."""
         assert self.back.back is not None and self.loop.exit is not None
+        at_end = self._at_end()
         for p, a in zip(self.loop.head.params, self.loop.back_edge().args):
             if p is not self.back.iv:
-                self.back.back[1].args.append(self.values.get(a, a))
-        self.left = {p: self.values.get(a, a) for p, a in zip(self.loop.exit.params, self.loop.exit_edge().args)}
+                self.back.back[1].args.append(at_end(a))
+        self.left = {p: at_end(a) for p, a in zip(self.loop.exit.params, self.loop.exit_edge().args)}
+
+    def _at_end(self) -> Callable[[Value], Value]:
+        """The values of this iteration at its end, where those that depend on nested loops are computed."""
+        if not self.nested:
+            return lambda v: self.values.get(v, v)
+        assert self.back.back is not None
+        return AtEnd(self.sweep, self.loop, {r.loop: r.left for r in self.nested}, self.values, self.back.back[0])
 
     def _latch(self) -> Block:
         assert self.loop.latch is not None
@@ -143,9 +158,14 @@ class Rerun:
     def _redirect(self) -> None:
         """Make the reverse sweep of this loop read the copy."""
         mine = {b for b, f in self.sweep.home.items() if f in self.loop.blocks}
+        mine |= {b for rerun in self._all_nested() for b in rerun.original}
         for block in mine:
             for op in block.all_ops():
                 op.replace_uses(self.values)
+
+
+    def _all_nested(self) -> list[Rerun]:
+        return [x for rerun in self.nested for x in (rerun, *rerun._all_nested())]
 
 
 def _region(sweep: ThereAndBack, loop: Loop) -> set[Block]:

@@ -30,7 +30,7 @@ from ...passes.analysis.cfg import reached
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
-from . import late_results
+from . import late_results, nests
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Plan:
 
     ``merged``: the forward loop is merged into the reverse loop.  ``kept``: it stays beside it.  ``upwards``: if the
     order does not matter, the iterations run upwards, which is the best order for memory, and raises for the first
-    failure.
+    failure.  ``nested``: inner loops that are merged with their reverse loops in turn (``nests.py``).
     """
 
     back: LoopBack
@@ -47,6 +47,7 @@ class Plan:
     merged: bool = False
     kept: bool = False
     upwards: bool = False
+    nested: tuple[Plan, ...] = ()
 
 
 class Reverse:
@@ -100,16 +101,38 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
             result_values = [v for v in sweep.results if not late_results.computable(sweep, v, merged)]
             _keep_unneeded(sweep, found, [*result_values, *late_results.reads(sweep, sweep.results, merged)])
             before, merged = merged, [loop for loop in merged if loop in found]
-        wanted = needed_forward(sweep, sweep.results, found)
+        homes = {v.block for v in needed_forward(sweep, sweep.results, found)}
         for loop in list(found):
-            if any(v.block in loop.blocks for v in wanted):
+            if not loop.blocks.isdisjoint(homes):
                 if loop in merged:
                     found[loop] = replace(found[loop], merged=True)
                 else:
                     del found[loop]
     kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
     chosen = [*found.values(), *(kept if sweep.module.parallel else [])]
-    return [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
+    chosen = [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
+    return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
+
+
+def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ...]:
+    """The inner loops whose iterations are recomputed one by one; the last are tried first, as they run first."""
+    outer = plan.back.loop
+    found: list[Plan] = []
+    inner_loops = sorted(outer.children, key=lambda child: sweep.forest.dom.number[child.head], reverse=True)
+    for loop in inner_loops[:nests.MOST]:
+        back = sweep.loops.get(loop)
+        if back is None or back.top is None or not nests.may_move(sweep, outer, loop) or not order_free(reverse, back):
+            continue
+        taint = tainted(sweep.forest.dom, loop, back.iv)
+        if taint is None or any(v in taint for v in _read_by(reverse.of(loop), loop)):
+            continue
+        if not nests.is_separate(sweep, reverse.reads, outer, [loop, *(p.back.loop for p in found)], plan.merged):
+            continue
+        inner = replace(plan, back=back, taint=taint, upwards=True)
+        inner = replace(inner, nested=_nested(sweep, reverse, inner))
+        if len(inner.nested) == len(loop.children) and (loop.children or nests.pays(sweep, loop)):
+            found.append(inner)
+    return tuple(found)
 
 
 def _raises(loop: Loop) -> bool:
@@ -130,8 +153,8 @@ def _may_wait_for_ever(reverse: Reverse, back: LoopBack) -> bool:
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
     """Drop the loops whose forward values are needed, until a fixed point."""
     while found:
-        needed = needed_forward(sweep, seeds, found)
-        late = [loop for loop in found if any(v.block in loop.blocks for v in needed)]
+        homes = {v.block for v in needed_forward(sweep, seeds, found)}
+        late = [loop for loop in found if not loop.blocks.isdisjoint(homes)]
         if not late:
             return
         for loop in late:

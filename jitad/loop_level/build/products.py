@@ -27,6 +27,7 @@ def accumulate(fn: State, op: Op) -> None:
 def _into(fn: State, op: Op, out: Value, add: bool) -> None:
     operands = [_operand(fn, v, bool(op.attrs.get(flag))) for v, flag in zip(op.operands, ("ta", "tb"))]
     attrs = {flag: True for flag, (_, turned) in zip(("ta", "tb"), operands) if turned} | ({"add": True} if add else {})
+    attrs |= {"ordered": True} if op.attrs.get("ordered") else {}
     fn.writer.do("matmul", [out, *(b for b, _ in operands)], **attrs)
 
 

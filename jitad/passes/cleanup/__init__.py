@@ -12,4 +12,5 @@ Files, in reading order::
     rules               drops unused derivative rules; the first pass
     inline              small functions, and those called once
     base_case_inlining  the base case of a recursion, tested by the caller
+    jump_threading      edges that decide a later branch; after all other changes of control flow
 """

@@ -48,8 +48,9 @@ class Element:
         return not self.reads and all(op.name == "add_at" and op.attrs.get("acc") for op in self.updates)
 
 
-def scalar_promotion(module: Module) -> None:
-    """Promote in every loop of normal form, inner loops first."""
+def scalar_promotion(module: Module) -> bool:
+    """Promote in every loop of normal form, inner loops first; returns True if there is an element to promote."""
+    changed = False
     for func in module.functions.values():
         if not any(op.name in ("set", "add_at") for op in func.all_ops()):
             continue
@@ -59,18 +60,20 @@ def scalar_promotion(module: Module) -> None:
             if loop in left or loop.preheader is None or loop.exit is None:
                 continue
             if len(forest.dom.preds[loop.exit]) == 1:
-                _promote_all(forest, loop)
+                changed |= _promote_all(forest, loop)
+    return changed
 
 
-def _promote_all(forest: LoopForest, loop: Loop) -> None:
+def _promote_all(forest: LoopForest, loop: Loop) -> bool:
     arrays = [p for p in loop.head.params if isinstance(p.type, Array) and p.type.dtype.is_float]
     if not arrays or _has_invariant_check(forest, loop):
-        return
+        return False
     ops = list(ops_of(loop.region(raising_blocks(forest.dom))))
     readers = users(ops)
     found = [e for p in arrays if (e := _element(loop, p, readers)) is not None]
     for e in found:
         _promote(ops, loop, e)
+    return bool(found)
 
 
 def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:

@@ -8,12 +8,17 @@
     ^join(v): …
 
 Where a side adds to a value that the other side passes unchanged, the term is selected: ``add s, (select c, t, -0.0)``.
-So a conditional sum remains a reduction.
+So a conditional sum remains a reduction.  Where both sides compute the same op and share an operand, the other operand
+is selected: ``mul (select c, a, b), s`` is one product, and does not make ``s`` wait for the selection.
 
 LLVM vectorises such a branch itself, but moves loads into the sides where only one reads them, and then masks them.
 Both sides must be cheap arithmetic on scalars.  The loop must be counted and innermost, and have nothing that prevents
 vectors: no effects, no condition that depends on a value of the iteration before.  There a branch that is predicted
 well is faster, as the next iteration need not wait for the select.
+
+In other innermost loops only sides of a few cheap operations on integers are converted: counters, steps of a walk, the
+choice of a direction.  LLVM makes a table of jumps of a chain of such branches, which data mispredict: a random walk
+on a lattice took 1.9 times as long.
 
 The pass runs after differentiation.  A select would have the derivative of both sides, and 0 · ∞ is no number.
 """
@@ -29,8 +34,19 @@ from ...ir.types import Scalar, dtype_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
 
+Side = tuple[Block | None, Edge]
+"""A side of a branch: its block, if it has one of its own, and the edge by which it leaves."""
+
+INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not",
+                         "select", "minimum", "maximum"})
+
 MOST = 60
 """The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
+
+FACTORED = frozenset(("add", "sub", "mul", "div"))
+
+MOST_INTEGERS = 16
+"""The most integer operations on both sides where they only save a branch: half the price of a misprediction."""
 
 LONGEST = 4
 """The most terms of a conditional sum, which bounds the search.  Adjoints add one or two on a side."""
@@ -41,14 +57,17 @@ def if_conversion(module: Module) -> None:
     for func in module.functions.values():
         forest = loop_forest(func)
         for loop in forest.loops:
-            if not loop.children and len(loop.blocks) > 1 and _may_be_vector(loop):
+            if not loop.children and len(loop.blocks) > 1 and not _is_cold(loop):
                 _Conversion(func, loop, forest.dom.in_order(loop.blocks)).run()
+
+
+def _is_cold(loop: Loop) -> bool:
+    return loop.latch is not None and loop.latch.term is not None and bool(loop.latch.term.attrs.get("cold"))
 
 
 def _may_be_vector(loop: Loop) -> bool:
     """True if no op of the loop prevents vectors for certain."""
-    return counted(loop) is not None and not (loop.latch and loop.latch.term and loop.latch.term.attrs.get("cold")) \
-        and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
+    return counted(loop) is not None and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
 
 
 def _is_harmless(op: Op) -> bool:
@@ -76,35 +95,40 @@ class _Conversion:
 
     def __init__(self, func: Function, loop: Loop, blocks: list[Block]) -> None:
         self.func, self.loop, self.blocks = func, loop, blocks
-        self.carried = _carried(blocks, loop)
+        self.vectors = _may_be_vector(loop)
+        self.carried = _carried(blocks, loop) if self.vectors else set()
         self.incoming = Counter(s for b in blocks for s in b.successors())
+        self.uses = Counter(v for b in blocks for op in b.all_ops() for v in op.used())
         self.mapping: Mapping = {}
 
     def run(self) -> None:
         for head in reversed(self.blocks):
-            if head.term is not None and head.term.name == "branch" and head.term.operands[0] not in self.carried:
+            if head.term is not None and head.term.name == "branch":
                 sides = [self._side(e) for e in head.term.edges]
-                if sides[0][1].block is sides[1][1].block and self._pays(sides):
+                known = self.vectors and head.term.operands[0] not in self.carried
+                if self._meet(sides) and (known and self._pays(sides) or _are_few_integers(sides)):
                     self._convert(head, sides)
         substitute(self.func, self.mapping)
 
-    def _side(self, edge: Edge) -> tuple[Block | None, Edge]:
-        """A side of a branch: its block, if it has one of its own, and the edge by which it leaves."""
+    def _side(self, edge: Edge) -> Side:
         block = edge.block
         own = self.incoming[block] == 1 and block in self.loop.blocks and block.term is not None
         return (block, block.term.edges[0]) if own and block.term and block.term.name == "jump" else (None, edge)
 
-    def _pays(self, sides: list[tuple[Block | None, Edge]]) -> bool:
+    def _meet(self, sides: list[Side]) -> bool:
+        """True if both sides lead to one block of the loop, not its head."""
+        join = sides[0][1].block
+        return join is sides[1][1].block and join is not self.loop.head and join in self.loop.blocks
+
+    def _pays(self, sides: list[Side]) -> bool:
         """True if both sides are cheap arithmetic on scalars, and differ in scalars only."""
         join = sides[0][1].block
-        if join is self.loop.head or join not in self.loop.blocks:
-            return False
         ops = [op for block, _ in sides if block is not None for op in block.ops]
         return sum(OPS[op.name].cost for op in ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
             isinstance(p.type, Scalar) or resolve(self.mapping, x) is resolve(self.mapping, y)
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
 
-    def _convert(self, head: Block, sides: list[tuple[Block | None, Edge]]) -> None:
+    def _convert(self, head: Block, sides: list[Side]) -> None:
         """Compute both sides in ``head``, which then jumps to the join, or takes its place."""
         term, join = head.term, sides[0][1].block
         assert term is not None
@@ -137,7 +161,22 @@ class _Conversion:
             terms = self._terms(total, start)
             if terms:
                 return self._conditional_sum(b, condition, bool(swapped), start, terms)
-        return b.emit_op("select", [condition, x, y]).result
+        at = self._difference(x.op, y.op) if x.op is not None and y.op is not None else None
+        if at is None or x.op is None or y.op is None:
+            return b.emit_op("select", [condition, x, y]).result
+        sides = [resolve(self.mapping, op.operands[at]) for op in (x.op, y.op)]
+        operands = [resolve(self.mapping, v) for v in x.op.operands]
+        operands[at] = b.emit_op("select", [condition, *sides]).result
+        return b.emit_op(x.op.name, operands, **x.op.attrs).result
+
+    def _difference(self, x: Op, y: Op) -> int | None:
+        """The operand in which two ops differ that have no other use; None if they differ in more than one."""
+        if x.name != y.name or x.name not in FACTORED or x.attrs != y.attrs or x.result.type != y.result.type \
+                or self.uses[x.result] != 1 or self.uses[y.result] != 1:
+            return None
+        pairs = [(resolve(self.mapping, v), resolve(self.mapping, w)) for v, w in zip(x.operands, y.operands)]
+        apart = [i for i, (v, w) in enumerate(pairs) if v is not w]
+        return apart[0] if len(apart) == 1 and pairs[apart[0]][0].type == pairs[apart[0]][1].type else None
 
     def _terms(self, total: Value, start: Value, longest: int = LONGEST) -> list[tuple[Op, Value]] | None:
         """The additions and subtractions, each with its term, that lead from the float ``start`` to ``total``."""
@@ -164,6 +203,28 @@ class _Conversion:
             chosen = b.emit_op("select", [condition, *sides]).result
             start = b.emit_op(op.name, [start, chosen], **op.attrs).result
         return start
+
+
+def _are_few_integers(sides: list[Side]) -> bool:
+    """True if both sides are a few cheap operations on integers, and differ in integers that no branch tests next.
+
+    A side that decides the next branch, as ``break`` does, leads past it (``jump_threading``).
+    """
+    ops = [op for block, _ in sides if block is not None for op in block.ops]
+    join = sides[0][1].block
+    test = join.term.operands[0] if join.term is not None and join.term.name in ("branch", "switch") else None
+    if test is not None and any(v.owner is join for v in (test, *(test.op.operands if test.op is not None else ()))):
+        return False
+    return len(ops) <= MOST_INTEGERS and all(map(_is_cheap_integer, ops)) and all(
+        _is_integer(x) or x is y for x, y in zip(*(edge.args for _, edge in sides)))
+
+
+def _is_integer(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and not v.type.is_float
+
+
+def _is_cheap_integer(op: Op) -> bool:
+    return op.name in INTEGER_OPS and all(map(_is_integer, (*op.operands, op.result)))
 
 
 def _is_arithmetic(op: Op) -> bool:

@@ -2,7 +2,9 @@
 
 For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
 the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
-loop: it carries a float that is computed in order, or its own accesses are strided.
+loop, or not well: it carries a float that is computed in order, its own accesses are strided, or it adds to a window of
+an array, which moves by one element from iteration to iteration of the outer loop.  The gradient of a convolution takes
+0.63 of the time, that of a filter of 48 taps 0.89 (AMD EPYC).
 
 It also applies if each lane reads a row of its own, and a float is computed along the rows in order.  One addition
 waits for the one before, four cycles, in which the elements of sixteen rows can nearly be loaded: the product of a
@@ -35,13 +37,20 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> list[Value] | None
         return None
     accesses = [op for op in ops if _in_a_row(op, kinds)]
     if all(_along_lanes(op, kinds) for op in accesses):
-        good = not accesses or all(_is_serial(forest.innermost[b], kinds) or
-                                   _is_strided(forest.innermost[b], accesses) for b in blocks)
+        inner = {forest.innermost[b] for b in blocks}
+        good = not accesses or all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner)
         return [] if good else None
     if not all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) or \
             not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
     return _row_lengths({forest.innermost[b] for b in blocks}, kinds) if fastmath else []
+
+
+def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
+    """True if a lane of the deepest loops reads a row of its own, so that the lanes' elements are no neighbours."""
+    deepest = max(forest.depth(b) for b in kinds.blocks)
+    return any(_in_a_row(op, kinds) and not _along_lanes(op, kinds)
+               for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results)
 
 
 def _row_lengths(inner: set[Loop], kinds: Kinds) -> list[Value] | None:
@@ -92,6 +101,11 @@ def _is_serial(loop: Loop, kinds: Kinds) -> bool:
     return any(in_order(v) for v in loop.back_edge().args)
 
 
+def _keeps_from_vectors(loop: Loop, accesses: list[Op], kinds: Kinds) -> bool:
+    """True if vectors along an inner loop are impossible, or slow."""
+    return _is_serial(loop, kinds) or _is_strided(loop, accesses) or _adds_to_windows(loop, kinds)
+
+
 def _is_strided(loop: Loop, accesses: list[Op]) -> bool:
     """True if iterations of an inner loop access elements that are not neighbours: LLVM does not vectorise that."""
     moving = set(loop.head.params)
@@ -100,6 +114,22 @@ def _is_strided(loop: Loop, accesses: list[Op]) -> bool:
             moving.update(op.results)
     return any(v in moving for op in accesses if op.block is loop.head
                for v in op.operands[OPS[op.name].indices:-1])
+
+
+def _adds_to_windows(loop: Loop, kinds: Kinds) -> bool:
+    """True if an inner loop adds to elements that the next iteration of the outer loop, one further, adds to again.
+
+    An example is the adjoint of a convolution.  The loads of a vector along the inner loop would overlap what the
+    iteration before has stored, and wait until the stores are in the cache.
+    """
+    return any(op.name == "add_at" and kinds[op.operands[-1]] in STEP and _depends(op.operands[-1], loop)
+               for b in loop.blocks for op in b.ops)
+
+
+def _depends(v: Value, loop: Loop) -> bool:
+    """True if ``v``, an index, differs between iterations of ``loop``: it is computed there, from its parameters."""
+    return v.owner is loop.head or v.op is not None and v.block in loop.blocks and v.const is None and \
+        any(_depends(u, loop) for u in v.op.operands)
 
 
 def runs_backwards(kinds: Kinds) -> bool:

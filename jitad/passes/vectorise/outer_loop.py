@@ -34,7 +34,7 @@ from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_profit import SHORT_ROW, pays, runs_backwards
+from .lane_profit import SHORT_ROW, pays, reads_rows, runs_backwards
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
@@ -46,16 +46,31 @@ LARGEST = 1024
 def outer_loop(module: Module) -> None:
     """Vectorise every such loop; expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
-        seen: set[Block] = set()
-        while (found := _next(func, seen)) is not None:
-            _try(func, *found, seen, module.fastmath)
+        taken: set[Block] = set()
+        later: set[Block] = set()
+        _in_order(func, taken, later, None, module.fastmath)
+        if later:
+            _in_order(func, taken, taken, later, module.fastmath)
 
 
-def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] | None:
+def _in_order(func: Function, taken: set[Block], later: set[Block], heads: set[Block] | None, fastmath: bool) -> None:
+    """Vectorise the loops of ``heads``, or all; enters the blocks of those that are vectorised in ``taken``.
+
+    A loop whose lanes access rows is left for ``later``, after loops inside whose lanes access neighbours: the product
+    of two matrices by loops takes half of the time.
+    """
+    seen = set(taken)
+    while (found := _next(func, seen, heads)) is not None:
+        forest, loop, known = found
+        if heads is None or not loop.blocks & taken:
+            _try(func, forest, loop, known, (seen, taken, later), fastmath)
+
+
+def _next(func: Function, seen: set[Block], heads: set[Block] | None) -> tuple[LoopForest, Loop, Counted] | None:
     """The next counted loop with inner loops that is not in ``seen``, outer loops first."""
     forest = LoopForest(func)
     for loop in reversed(forest.loops) if not forest.irreducible else ():
-        if loop.head in seen or not loop.children:
+        if loop.head in seen or not loop.children or heads is not None and loop.head not in heads:
             continue
         seen.add(loop.head)
         known = counted(loop)
@@ -65,12 +80,18 @@ def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] 
     return None
 
 
-def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: set[Block], fastmath: bool) -> None:
+def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: tuple[set[Block], ...],
+         fastmath: bool) -> None:
+    """Vectorise a loop if possible and profitable; ``sets``: ``seen``, ``taken`` and ``later``."""
+    seen, taken, later = sets
     count = len(func.blocks)
     try:
         kinds = Kinds(forest, loop, known, forest.dom.in_order(loop.blocks))
         short = pays(forest, kinds, fastmath)
         if short is None:
+            return
+        if later is not taken and reads_rows(forest, kinds):
+            later.add(loop.head)
             return
         chunks = _Chunks(func, loop, known, kinds)
         chunks.run()
@@ -79,7 +100,10 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
         del func.blocks[count:]
         return
     chunks.enter(sizes, short)
+    if loop.parent is None and "threads" in func.attrs:
+        func.attrs["lanes"] = True                              # each thread needs as many iterations
     seen |= {*func.blocks[count:], *loop.blocks}
+    taken |= {*func.blocks[count:], *loop.blocks}
 
 
 class _Chunks:

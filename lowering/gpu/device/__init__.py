@@ -10,6 +10,7 @@ Files, in reading order::
     products         products of matrices within a thread
     function         functions: blocks, calls, failures
     patterns         loops that carry something, and are for many threads
+    recurrence_patterns  loops that are linear recurrences
     reduce           reductions between threads
     rows             bodies that the lanes of a warp execute together
 """

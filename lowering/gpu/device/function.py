@@ -40,7 +40,9 @@ def write_function(shared: Shared, func: Function, adding: frozenset[int] = froz
 
 
 class DeviceFunction(Emitter):
-    """Writes one function of the loop level."""
+    """Writes one function of the loop level; ``suffix``: the end of its name, if there are several versions."""
+
+    suffix = ""
 
     def __init__(self, shared: Shared, func: Function, adding: frozenset[int] = frozenset()) -> None:
         super().__init__(shared)
@@ -55,7 +57,7 @@ class DeviceFunction(Emitter):
         self.here: Block = func.entry
 
     def write(self) -> str:
-        func, name = self.func, device_name(self.func.name) + (ADDS if self.atomic.added else "")
+        func, name = self.func, device_name(self.func.name) + (ADDS if self.atomic.added else self.suffix)
         params = [f"ptr {self.thread.ctx}"]
         for k, p in enumerate(func.params):
             names = [f"%a{k}.{i}" for i in range(len(parts_of(p.type)))]

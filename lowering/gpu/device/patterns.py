@@ -5,10 +5,7 @@
       for %i (%p) { %x = load %a, %i;  %t = add %p, %x;  store %t, %b, %i;  yield %t }
 
   No iteration accesses an element that another one stores, and ``%x`` depends on nothing that is carried.
-* A *linear recurrence* carries a number that becomes ``a * p + b``, with ``a`` and ``b`` as ``%x`` above::
-
-      for %i (%p) { %a = load %c, %i;  %m = mul %a, %p;  %x = load %d, %i;  %t = add %m, %x;  …;  yield %t }
-
+* A *linear recurrence* carries a number that becomes ``a * p + b`` (``recurrence_of``).
 * A *search* carries an extreme element and its index (the attribute ``best``).
 * *Additions* to elements of an array, such as ``np.add.at``: iterations may add to one element, and do nothing else
   with it::
@@ -26,11 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ....errors import NOWHERE
-from ....ir.builder import Builder
-from ....ir.graph import Block, Function, Op, Value
+from ....ir.graph import Block, Op, Value
 from ....ir.ops import OPS as IR_OPS
-from ....ir.types import Scalar, dtype_of
+from ....ir.types import Scalar
 from ....loop_level.types import buffer_type, is_buffer
 from .memory import NotAdded, addition, uses_in
 
@@ -55,11 +50,6 @@ class Scan:
         return self.total.name
 
 
-def is_carried_parallel(op: Op) -> bool:
-    """True for a ``for`` that is a scan, a recurrence, a search, additions, or overwriting."""
-    return "best" in op.attrs or any(find(op) is not None for find in (scan_of, recurrence_of, added_by, overwriting))
-
-
 # --- scans ------------------------------------------------------------------------------------------------
 
 def scan_of(op: Op) -> Scan | None:
@@ -80,7 +70,7 @@ def scan_of(op: Op) -> Scan | None:
     if any(carried in x.operands for x in ops):
         return None
     compacts = bool(op.attrs.get("compacts"))
-    if compacts or _stores_apart(region, iv, ops) and any(x.name == "store" for x in region.ops):
+    if compacts or stores_apart(region, iv, ops) and any(x.name == "store" for x in region.ops):
         return Scan(total, term, ops, compacts)
     return None
 
@@ -101,10 +91,11 @@ def needed_for(region: Block, vs: Iterable[Value]) -> tuple[Op, ...]:
     return tuple(reversed(found))
 
 
-def _stores_apart(region: Block, iv: Value, before: Sequence[Op]) -> bool:
+def stores_apart(region: Block, iv: Value, before: Sequence[Op], skipped: Op | None = None) -> bool:
     """True if no iteration accesses an element that another one stores; ``before`` reads no new element.
 
-    All accesses to one array are at the same place, one index of which is different in each iteration.
+    All accesses to one array are at the same place, one index of which is different in each iteration, or at another
+    constant index.
     """
     places: dict[int, list[Value]] = {}
     for op in region.ops:
@@ -119,11 +110,19 @@ def _stores_apart(region: Block, iv: Value, before: Sequence[Op]) -> bool:
             alias = buffer_type(op.operands[1]).alias
             assert alias is not None
             stored.add(alias)
-        elif op.name == "load":
+        elif op.name == "load" and op is not skipped:
             alias = buffer_type(op.operands[0]).alias
+            if alias is not None and alias in places and _is_apart(op.operands, places[alias]):
+                continue
             if alias is None or alias in places and op.operands != places[alias] or alias in stored and op in before:
                 return False
     return True
+
+
+def _is_apart(place: Sequence[Value], other: Sequence[Value]) -> bool:
+    """True if two places in one buffer have different constants as one of their indices."""
+    return place[0] is other[0] and any(x.const is not None and y.const is not None and x.const != y.const
+                                        for x, y in zip(place[1:], other[1:]))
 
 
 def differs(v: Value, iv: Value, region: Block) -> bool:
@@ -142,92 +141,6 @@ def differs(v: Value, iv: Value, region: Block) -> bool:
             return False
         v = moving[0]
     return True
-
-
-# --- recurrences ------------------------------------------------------------------------------------------
-
-@dataclass(frozen=True)
-class Recurrence:
-    """A linear recurrence: the ops that compute ``a`` and ``b``, some of which are new, and the value that follows."""
-
-    a: Value
-    b: Value
-    ops: tuple[Op, ...]
-    after: Value
-
-
-def recurrence_of(op: Op) -> Recurrence | None:
-    """The linear recurrence that a loop is, if it is one."""
-    region = op.regions[0]
-    if len(op.operands) != 4 or not isinstance(t := op.operands[3].type, Scalar) or not is_plain(region.ops):
-        return None
-    iv, carried = region.params
-    assert region.term is not None
-    after = region.term.operands[0]
-    if t.bits < LEAST_ATOMIC or t.is_bool or "compacts" in op.attrs:
-        return None
-    form = _Affine(region, carried)
-    found = form.of(after)
-    if found is None or found[0] is None:
-        return None
-    a, b = found[0], form.builder.const(0, t) if found[1] is None else found[1]
-    ops = (*needed_for(region, [v for x in form.made.ops for v in x.operands] + [a, b]), *form.made.ops)
-    return Recurrence(a, b, ops, after) if _stores_apart(region, iv, ops) else None
-
-
-Form = tuple[Value | None, Value | None]
-"""``a`` and ``b`` of ``a * p + b``; None: 0."""
-
-
-class _Affine:
-    """Writes what the carried value of a loop is multiplied by, and what is added to it."""
-
-    def __init__(self, region: Block, carried: Value) -> None:
-        self.made = Function("affine", (), ()).entry
-        self.builder = Builder(self.made, next((x.loc for x in region.ops if x.loc.line), NOWHERE))
-        self.forms: dict[Value, Form] = {carried: (self.builder.const(1, dtype_of(carried.type)), None)}
-        self.dependent = {carried}
-        for op in region.ops:
-            if any(v in self.dependent for v in op.operands):
-                self.dependent.update(op.results)
-
-    def of(self, v: Value) -> Form | None:
-        """The form of a value; None if it has another one."""
-        if v not in self.dependent:
-            return None, v
-        if v not in self.forms:
-            op = v.op
-            assert op is not None
-            xs = [self.of(x) for x in op.operands] if op.name in ("add", "sub", "neg", "mul", "div") else [None]
-            found = None if None in xs else self._combined(op.name, [x for x in xs if x is not None])
-            if found is None:
-                return None
-            self.forms[v] = found
-        return self.forms[v]
-
-    def _combined(self, name: str, xs: Sequence[Form]) -> Form | None:
-        """The form of a result; xs are those of the operands."""
-        if name in ("add", "sub"):
-            (a, b), (c, d) = xs
-            return self._sum(name, a, c), self._sum(name, b, d)
-        if name == "neg":
-            a, b = xs[0]
-            return self._scaled(name, a), self._scaled(name, b)
-        first, second = xs
-        if first[0] is None and name == "mul":
-            first, second = second, first
-        by = second[1]
-        if second[0] is not None or by is None or name == "div" and not dtype_of(by.type).is_float:
-            return None
-        return self._scaled(name, first[0], by), self._scaled(name, first[1], by)
-
-    def _sum(self, name: str, x: Value | None, y: Value | None) -> Value | None:
-        if x is None or y is None:
-            return x if y is None else y if name == "add" else self.builder.emit("neg", y)
-        return self.builder.emit(name, x, y)
-
-    def _scaled(self, name: str, x: Value | None, *by: Value) -> Value | None:
-        return None if x is None else self.builder.emit(name, x, *by)
 
 
 # --- additions --------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def is_row(ops: Sequence[Op], indices: Sequence[Value]) -> bool:
     """True if the loops of a body read along rows, each lane its own elements of what is stored."""
     loops = [op for op in ops if op.name == "for"]
     every = [*ops, *(op for loop in loops for op in loop.regions[0].nested_ops())]
-    if not loops or not all(map(_is_shared, loops)) or not any(map(_is_long, loops)):
+    if not loops or not all(map(_is_shared, loops)) or not any(map(is_long, loops)):
         return False
     if not all(op.name in _PLAIN or op.name in ("for", "yield", "return") or _is_arithmetic(op) for op in every):
         return False
@@ -84,7 +84,7 @@ def _is_arithmetic(op: Op) -> bool:
         isinstance(v.type, Scalar) for v in op.operands) and op.name not in ("check", "pop")
 
 
-def _is_long(op: Op) -> bool:
+def is_long(op: Op) -> bool:
     lower, upper, step = (v.const for v in op.operands[:3])
     return None in (lower, upper, step) or len(range(lower, upper, step)) >= WARP
 
@@ -94,12 +94,30 @@ def _along(op: Op, iv: Value) -> bool:
     return op.name in ("load", "store") and op.operands[-1] is iv
 
 
+def is_reduction(loop: Op) -> bool:
+    """True if threads can share a loop that stores nothing, and combine the numbers that it carries."""
+    ops = loop.regions[0].ops
+    return ("best" in loop.attrs or bool(loop.attrs.get("independent"))) and bool(loop.results) and all(
+        isinstance(v.type, Scalar) for v in loop.results) and all(
+        op.name in _PLAIN and op.name != "store" or _is_arithmetic(op) for op in ops)
+
+
+def has_scans(ops: Sequence[Op]) -> bool:
+    """True if a body that is for the lanes of a warp has running totals."""
+    return any(op.name == "for" and not op.attrs.get("independent") and "best" not in op.attrs for op in ops)
+
+
 class RowFunction(DeviceFunction):
-    """A body for the lanes of a warp."""
+    """A body for the lanes of a warp.
+
+    ``sharers``: how many threads share the iterations of a loop.
+    """
+
+    sharers = WARP
 
     def __init__(self, shared: Shared, func: Function) -> None:
         super().__init__(shared, func)
-        self._inside = False
+        self._inside, self.arrays = False, 0
 
     def op(self, op: Op) -> None:
         if op.name == "for":
@@ -109,11 +127,19 @@ class RowFunction(DeviceFunction):
         else:
             super().op(op)
 
+    def sharer(self) -> str:
+        """The number of this thread among those that share loops."""
+        return self.lane()
+
+    def combined(self, role: str, ts: reduce.Kinds, xs: Sequence[str]) -> list[str]:
+        """The values of all sharers combined; every thread has the result."""
+        return reduce.all_lanes(self, role, ts, xs)
+
     def lane(self) -> str:
         return self.code.op(f"and i64 {self.number('thread')}, {WARP - 1}", "lane")
 
     def for_(self, op: Op) -> None:
-        """Divide a loop of the body between the lanes."""
+        """Divide a loop of the body between the threads that share it."""
         if self._inside:
             super().for_(op)
             return
@@ -145,13 +171,13 @@ class RowFunction(DeviceFunction):
             for inner in body.ops:
                 self.op(inner)
             return [self.scalar(v) for v in term.operands]
-        first = self.add(lower, self.mul(self.lane(), step))
-        parts = iter(self.loop(first, upper, self.mul(step, str(WARP)), run,
+        first = self.add(lower, self.mul(self.sharer(), step))
+        parts = iter(self.loop(first, upper, self.mul(step, str(self.sharers)), run,
                                list(zip(map(types.register, scalars), start)),
                                downwards=known is not None and known < 0, either=known is None))
         before, totals = iter(map(self.scalar, op.operands[3:])), list[str]()
         for role, ts in kinds:
-            combined = reduce.all_lanes(self, role, ts, [next(parts) for _ in ts])
+            combined = self.combined(role, ts, [next(parts) for _ in ts])
             totals += reduce.merge(self, role, ts, [next(before) for _ in ts], combined)
         return totals
 
@@ -185,4 +211,5 @@ class RowFunction(DeviceFunction):
         if self._inside:
             super().store_op(op)
         else:
-            self.if_(self.code.op(f"icmp eq i64 {self.lane()}, 0", "c"), lambda: super(RowFunction, self).store_op(op))
+            is_first = self.code.op(f"icmp eq i64 {self.sharer()}, 0", "c")
+            self.if_(is_first, lambda: super(RowFunction, self).store_op(op))

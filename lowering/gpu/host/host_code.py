@@ -18,7 +18,8 @@ from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
 from ....loop_level.nest_shape import read
 from ....loop_level.types import buffer_type, type_of
 from ...llvm.emit import symbol
-from ..device.patterns import Recurrence, Scan, recurrence_of, scan_of
+from ..device.patterns import Scan, scan_of
+from ..device.recurrence_patterns import Recurrence, recurrence_of
 from . import device_array, runtime, scalars
 from .launch_builder import LaunchBuilder, among
 from .nests import fill, loops_of
@@ -318,8 +319,17 @@ class HostFunction:
     def _scan(self, op: Op, found: Scan | Recurrence) -> None:
         """A loop that carries a running total."""
         launch, captured = self.code.launches.scan(op, found, self.func, self.resident)
-        self.assign(op.results, f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {self.given(op.operands[3])}, "
+        before = self.given(op.operands[3]) if op.operands[3:] else self._element_before(op, found)
+        self.assign(op.results, f"L[{launch}](rt, ({self.uses(op.operands[:3])}), {before}, "
                                 f"[{self._given(captured)}])")
+
+    def _element_before(self, op: Op, found: Scan | Recurrence) -> str:
+        """The number in memory from which a recurrence starts, if it has an iteration."""
+        assert isinstance(found, Recurrence) and found.read is not None
+        place = (" + ".join([str(x.constant), *(f"{c} * {self.use(v)}" for v, c in x.terms)]) for x in found.place)
+        lower, upper, step = map(self.use, op.operands[:3])
+        return (f"rt.peek({self._type(found.type)}, {self.use(found.read.operands[0])}, {', '.join(place)}) "
+                f"if len(range({lower}, {upper}, {step})) else {self.constant(0, found.type)}")
 
     def _op_serial(self, op: Op) -> None:
         self.assign(op.attrs.get("results", op.results), self._serial(op.attrs["callee"], op))

@@ -15,22 +15,27 @@ from ....loop_level.verify import origins_of
 from ..device import memory
 from ..device.emitter import Shared
 from ..device.function import write_function
-from ..device.patterns import LEAST_ATOMIC, Recurrence, Scan, added_by, in_order, overwriting
+from ..device.patterns import LEAST_ATOMIC, Scan, added_by, in_order, overwriting
+from ..device.recurrence_patterns import Recurrence
 from ..device.reduce import ROLES
-from ..device.rows import RowFunction, is_row
+from ..device.rows import RowFunction, has_scans, is_row
+from ..device.shared_rows import THREADS, BlockFunction, ColumnFunction, is_column
 from ..image import WARP, Kernel
+from ..kernels.columns import column_kernel
 from ..kernels.loops import APART, ATOMIC, FEW, LOCAL, MapKernel, Needs, Result, map_kernel, serial_kernel
 from ..kernels.overwrites import overwrite_kernels
 from ..kernels.recurrences import WORDS, recurrence_kernels
 from ..kernels.results import sum_kernel
 from ..kernels.scans import TILE, scan_kernels
+from ..kernels.tensor_tiles import tensor_kernel
 from ..kernels.tiles import product_kernel, tile_kernel
 from ..kernels.turned import TILE as SIDE
 from ..kernels.turned import Turned, turned, turned_kernel
 from ..kernels.wide import Wide, wide, wide_kernel
 from ..kernels.writer import Resident
-from .launches import Launch, MapLaunch, SerialLaunch, is_reduced
-from .nests import Nest, across, additions, elementwise, loops_of, nest, overwrites, recurrence, scan
+from ..tensor_cores import FIRST, FORMATS
+from .launches import ENOUGH_THREADS, Launch, MapLaunch, SerialLaunch, SharedLaunch, is_reduced
+from .nests import Nest, across, additions, columns, elementwise, loops_of, nest, overwrites, recurrence, scan
 from .overwrite_launch import OverwriteLaunch
 from .partition import callees, reached
 from .plan import Plan
@@ -42,15 +47,21 @@ FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
 
 
+_PARTS = ("finish", "tiles", "totals", "offsets", "wide", "claim", "block", "columns", *FORMATS)
+"""The ends of names of kernels that belong to another one."""
+
+
 class LaunchBuilder:
     """``launches`` of the host program, by number; ``kernels`` of the image.
 
-    ``library()``: the name of the library that the driver has for products of matrices, or "".
+    ``library()``: the name of the library that the driver has for products of matrices, or "".  ``format``: what
+    products of f32 may round their operands to, or "".
     """
 
     def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False,
-                 library: Callable[[], str] = lambda: "") -> None:
+                 library: Callable[[], str] = lambda: "", format: str = "") -> None:
         self.shared, self.plan, self.deterministic, self.library = shared, plan, deterministic, library
+        self.format = format
         self.launches: list[Launch] = []
         self.kernels: list[Kernel] = []
         self._written: set[tuple[str, frozenset[int]]] = set()
@@ -72,7 +83,7 @@ class LaunchBuilder:
         numbers = count(2)
         while name in self._names:
             name = f"{stem}_{next(numbers)}"
-        self._names |= {name, *(f"{name}_{part}" for part in ("finish", "tiles", "totals", "offsets", "wide", "claim"))}
+        self._names |= {name, *(f"{name}_{part}" for part in _PARTS)}
         return name
 
     def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
@@ -113,10 +124,31 @@ class LaunchBuilder:
         title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
         self._tell(made, title + (", a warp for each iteration" if rows else ""))
         launch = MapLaunch(made, tuple(known), {})
+        ops, there = found.body.entry.ops, among(found.captured, resident)
+        if rows and not has_scans(ops):
+            BlockFunction(self.shared, found.body).write()
+            few = map_kernel(self.shared, f"{made.kernel.name}_block", found.body.loc, found.body, known, [],
+                             Needs(), outlined=False, threads_each=THREADS, block=THREADS, resident=((), there),
+                             suffix=BlockFunction.suffix)
+            self._tell(few, "the same for few rows, a block for each iteration")
+            return self._add(SharedLaunch(MapLaunch(few, tuple(known), {}), launch, ENOUGH_THREADS // WARP),
+                             made.kernel, few.kernel), found
+        if not found.kinds and is_column(ops, found.body.params[:len(found.loops)]):
+            return self._columns(found, launch, func, there), found
         at_once = None if rows else wide(found.loops)
         if at_once is not None:
             return self._wide(found, at_once, launch, func, among(found.captured, resident)), found
         return self._add(launch, made.kernel, made.finish), found
+
+    def _columns(self, found: Nest, narrow: MapLaunch, func: Function, resident: tuple[int, ...]) -> int:
+        """The launch of a nest whose body has loops across lines."""
+        other, stores = columns(self.module, found.loops, func)
+        ColumnFunction(self.shared, other.body).write()
+        made = column_kernel(self.shared, f"{narrow.kernel.name}_columns", found.body.loc, narrow.loops, other.body,
+                             stores, other.captured, resident)
+        self._tell(made, "the same for few columns, whose iterations the warps of a block share")
+        launch = MapLaunch(made, narrow.loops, {})
+        return self._add(SharedLaunch(launch, narrow, ENOUGH_THREADS), narrow.kernel, made.kernel)
 
     def _wide(self, found: Nest, at_once: Wide, narrow: MapLaunch, func: Function, resident: tuple[int, ...]) -> int:
         """The launch of a nest whose threads can access 16 bytes at once."""
@@ -187,8 +219,9 @@ class LaunchBuilder:
         self._write(parts.body.step.name)
         known = op.operands[0].const, op.operands[2].const
         write = scan_kernels if is_scan else recurrence_kernels
+        start = among(op.operands[3:], resident) if op.operands[3:] else (0,)          # an element of an array
         made = write(self.shared, self._name(f"{func.name}_scan"), parts.body.step.loc, known, parts.body,
-                     (among(op.operands[3:], resident), among(parts.captured, resident)))
+                     (start, among(parts.captured, resident)))
         does = f"a scan ({parts.body.role}) {'of what is kept' if parts.body.compacts else 'along a loop'}"
         self.plan.kernel(made.scan, f"{TILE} iterations a block, or several times as many", does)
         self.plan.kernel(made.totals, "the same", "the totals of the blocks, if there are several")
@@ -284,9 +317,14 @@ class LaunchBuilder:
         if tiles is not None:
             what = "the same if the library does not take them" if library else "the same for large ones"
             self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", what)
+        format = self.format if tiles is not None and out.dtype is F32 else ""
+        rounded = tensor_kernel(self.shared, f"{kernel.name}_{format}", op, format) if format else None
+        if rounded is not None:
+            self.plan.kernel(rounded, "a tile of 64 × 64 elements a block",
+                             f"the same by tensor cores, rounded to {format}, from sm_{FIRST} on")
         turned = bool(op.attrs.get("ta")), bool(op.attrs.get("tb"))
-        launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library))
-        return self._add(launch, kernel, tiles)
+        launch = ProductLaunch(kernel, tiles, turned, bool(op.attrs.get("add")), bool(library), rounded, format)
+        return self._add(launch, kernel, tiles, rounded)
 
 
 def among(values: Sequence[Value], chosen: Container[Value]) -> tuple[int, ...]:

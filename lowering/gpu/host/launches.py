@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ....ir.types import Scalar
@@ -24,6 +25,10 @@ MOST_STRIP = 64 << 20
 """Bytes for the arrays, or for the frames, of a thread at most."""
 MOST_PARTIALS = 1024
 """Blocks of a grid that leave partial results: more would only lengthen the kernel that combines them."""
+
+
+ENOUGH_THREADS = 1 << 16
+"""Threads that occupy a device: below that, those of a block share each row, and each 32 columns."""
 
 
 def blocks_for(count: int, block: int, most: int) -> int:
@@ -153,6 +158,20 @@ class MapLaunch:
             values[k] = DeviceArray(owner, owner.address, a.shape, a.strides, a.dtype)
             sizes.append(size)
         return values, sizes, private
+
+
+@dataclass(frozen=True)
+class SharedLaunch:
+    """Runs a nest whose body has loops: in many threads each iteration, unless there are enough iterations."""
+
+    shared: MapLaunch
+    many: MapLaunch
+    enough: int
+
+    def __call__(self, rt: Runtime, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]
+                 ) -> Sequence[Any]:
+        count = prod(map(trip_count, bounds[::3], bounds[1::3], bounds[2::3]))
+        return (self.shared if count < self.enough else self.many)(rt, bounds, carried, captured)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from ....ir.graph import Function, Module, Op, Value
 from ....ir.types import Scalar
 from ....loop_level.nest_shape import captured_by, perfect_nest
 from ....loop_level.types import as_types, buffer_type, type_of
-from ..device.patterns import Recurrence, Scan, needed_for
+from ..device.patterns import Scan, needed_for
+from ..device.recurrence_patterns import Recurrence
 from ..kernels.scans import Body
 from ..kernels.turned import Turned
 from ..kernels.wide import Wide
@@ -77,6 +78,17 @@ def overwrites(module: Module, loops: Sequence[Op], store: Op, func: Function) -
     return Nest(body, tuple(loops), (), (b,), (), tuple(captured)), place
 
 
+def columns(module: Module, loops: Sequence[Op], func: Function) -> tuple[Nest, list[Op]]:
+    """A nest whose body returns the value and the place of each of its stores, and these stores."""
+    region = loops[-1].regions[0]
+    ivs, stores = [x.regions[0].params[0] for x in loops], [op for op in region.ops if op.name == "store"]
+    captured = captured_by(region.all_ops(), set(ivs))
+    body = function(module, f"{func.name}.column", [*ivs, *captured], [op for op in region.ops if op not in stores],
+                    [v for op in stores for v in (op.operands[0], *op.operands[2:])])
+    body.loc = next((x.loc for x in region.all_ops() if x.loc.line), loops[0].loc)
+    return Nest(body, tuple(loops), (), (), (), tuple(captured)), stores
+
+
 def elementwise(module: Module, loops: Sequence[Op], found: Wide, captured: Sequence[Value], func: Function
                 ) -> Function:
     """The body of a nest as a function of the elements that it loads, and of what is captured, to those it stores."""
@@ -131,14 +143,12 @@ def scan(module: Module, op: Op, found: Scan, func: Function) -> ScanParts:
 def recurrence(module: Module, op: Op, found: Recurrence, func: Function) -> ScanParts:
     """The functions of a linear recurrence, whose term is the pair of ``a`` and ``b``."""
     region = op.regions[0]
-    iv, carried = region.params
-    captured = captured_by([*region.all_ops(), *found.ops], {iv, carried})
+    iv, ops = region.params[0], [x for x in region.ops if x is not found.read]
+    captured = captured_by([*ops, *found.ops, Op("return", [found.after])], {iv, found.before})
     term = function(module, f"{func.name}.term", [iv, *captured], found.ops, [found.a, found.b])
-    step = function(module, f"{func.name}.step", [iv, carried, *captured], region.ops, [found.after])
+    step = function(module, f"{func.name}.step", [iv, found.before, *captured], ops, [found.after])
     term.loc = step.loc = next((x.loc for x in region.all_ops() if x.loc.line), op.loc)
-    dtype = carried.type
-    assert isinstance(dtype, Scalar)
-    return ScanParts(Body("affine", dtype, term, step, False, False), tuple(captured))
+    return ScanParts(Body("affine", found.type, term, step, False, False), tuple(captured))
 
 
 def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[Op], results: Sequence[Value]

@@ -21,7 +21,7 @@ from ....ir.types import Stack
 from ....loop_level.nest_shape import captured_by, defined, read
 from ....loop_level.types import as_types, buffer_type, type_of
 from ....passes.analysis.loops import Loop, loop_forest, raising_blocks
-from ..device.patterns import is_carried_parallel
+from ..device.recurrence_patterns import is_carried_parallel
 from .nests import function
 from .residence import Residence, is_arithmetic
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..driver import Matrix, Product
 from ..image import Kernel
 from ..kernels.tiles import TILE
+from ..tensor_cores import has_tensor_cores
 from .device_array import DeviceArray
 from .launches import MOST_BLOCKS, blocks_for
 from .runtime import Runtime, arguments
@@ -25,7 +26,8 @@ class ProductLaunch:
     """``out = a @ b``: takes out, a, b.
 
     ``tiles``: the kernel for large floating-point matrices.  ``turned``: a, or b, is stored with its last two axes
-    exchanged.  ``adds``: ``out += a @ b``.  ``library``: the driver has ``product``.
+    exchanged.  ``adds``: ``out += a @ b``.  ``library``: the driver has ``product``.  ``rounded``: the kernel for
+    large matrices that rounds their elements to ``format``, for devices with tensor cores.
     """
 
     kernel: Kernel
@@ -33,6 +35,8 @@ class ProductLaunch:
     turned: tuple[bool, bool]
     adds: bool
     library: bool
+    rounded: Kernel | None = None
+    format: str = ""
 
     def __call__(self, rt: Runtime, out: DeviceArray, a: DeviceArray, b: DeviceArray) -> None:
         count = out.count()
@@ -46,7 +50,8 @@ class ProductLaunch:
             return
         rows, cols = (-(-n // TILE) for n in out.shape[-2:])
         groups = out.shape[0] if len(out.shape) == 3 else 1
-        rt.driver.launch(rt.loaded, self.tiles, min(groups * rows * cols, MOST_BLOCKS), given)
+        kernel = self.rounded if self.rounded is not None and has_tensor_cores(rt.driver.arch) else self.tiles
+        rt.driver.launch(rt.loaded, kernel, min(groups * rows * cols, MOST_BLOCKS), given)
 
     def _by_library(self, rt: Runtime, out: DeviceArray, a: DeviceArray, b: DeviceArray) -> bool:
         """Let the library do it, if it pays, and if the library takes such matrices."""
@@ -54,7 +59,8 @@ class ProductLaunch:
         if run is None:                                  # a driver for tests
             return False
         product = Product(out.dtype, matrix(out, column=len(b.shape) == 1), matrix(a, self.turned[0]),
-                          matrix(b, self.turned[1], column=len(b.shape) == 1), self.adds)
+                          matrix(b, self.turned[1], column=len(b.shape) == 1), self.adds,
+                          self.format)
         whole = product.a.rows * product.a.cols if len(b.shape) == 1 else product.b.rows * product.b.cols
         vector = len(out.shape) == 1
         if whole < LEAST_OF_LIBRARY if vector else min(out.shape[-2:]) < LEAST_TILED:

@@ -84,8 +84,8 @@ class MapKernel:
 
 
 def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Sequence[Known], results: Sequence[Result],
-               needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK, resident: Resident = ((), ())
-               ) -> MapKernel:
+               needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK, resident: Resident = ((), ()),
+               suffix: str = "") -> MapKernel:
     """The kernels that apply ``body`` to a loop, or to several loops within one another.
 
     A nest's body takes the indices, the carried values and what is captured.  That of an outlined loop takes the first
@@ -115,7 +115,7 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
         carried[k] = _local(w, b)
     for k, size in bytes_of.items():
         carried[k] = _own(w, carried[k], first, size)
-    suffix = ADDS if any(r.adding == ATOMIC for r in results) else ""
+    suffix = ADDS if any(r.adding == ATOMIC for r in results) else suffix
     kinds = [types.register(as_scalar(results[k].type)) for k in reduced]
     groups = _groups(results, reduced)
     start = [x for g in groups for x in reduce.neutrals(results[g[0]].role, [as_scalar(results[k].type) for k in g])]

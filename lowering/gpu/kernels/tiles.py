@@ -23,8 +23,6 @@ from .writer import BLOCK, KernelWriter, indices
 
 TILE, DEPTH, EACH = 64, 16, 4
 STEP = TILE // EACH
-PADDED = TILE + 1
-"""Elements between rows of a tile in shared memory: an odd number, against conflicts of banks."""
 
 
 def product_kernel(shared: Shared, name: str, op: Op) -> Kernel:
@@ -61,10 +59,15 @@ def _combined(w: KernelWriter, op: Op, name: str, x: str, y: str) -> str:
 
 def tile_kernel(shared: Shared, name: str, op: Op) -> Kernel:
     """``out = a @ b``, or ``out += a @ b`` under ``add``, of matrices or stacks of them; parameters: the three."""
-    return _Tiles(shared, name, op).write()
+    return Tiles(shared, name, op).write()
 
 
-class _Tiles(KernelWriter):
+class Tiles(KernelWriter):
+    """A kernel whose threads each have ``EACH`` × ``EACH`` elements of a tile."""
+
+    padded = TILE + 1
+    """Elements between rows of a tile in shared memory: an odd number, against conflicts of banks."""
+
     def __init__(self, shared: Shared, name: str, op: Op) -> None:
         super().__init__(shared, name, op.loc, BLOCK)
         found = [self.given(buffer_type(v), h) for v, h in zip(op.operands, ("out", "a", "b"))]
@@ -79,7 +82,7 @@ class _Tiles(KernelWriter):
         self._run()
 
     def _array(self, hint: str) -> str:
-        size = DEPTH * PADDED
+        size = DEPTH * self.padded
         return self.writer.global_(f"{self.name}.{hint}", f"internal addrspace(3) global [{size} x {self.of}] undef")
 
     def _matrix(self, b: Memory, turned: bool) -> tuple[str, str, str]:
@@ -91,10 +94,8 @@ class _Tiles(KernelWriter):
         rows, cols = (self._tiles_along(n) for n in (self.m, self.n))
         batch = self.out.sizes[0] if self.out.type.rank == 3 else "1"
         count = self.unless_failed(self.product([batch, rows, cols]))
-        thread = self.number("thread")
-        self.x = self.code.op(f"and i64 {thread}, {STEP - 1}", "x")
-        self.y = self.code.op(f"lshr i64 {thread}, 4", "y")
-        self.thread = thread
+        self.thread = self.number("thread")
+        self.locate()
 
         def tile(number: str, _: list[str]) -> list[str]:
             column = self.code.op(f"urem i64 {number}, {cols}")
@@ -103,6 +104,11 @@ class _Tiles(KernelWriter):
             self._tile(group, self.mul(row, str(TILE)), self.mul(column, str(TILE)))
             return []
         self.loop(self.number("block"), count, self.number("grid_size"), tile)
+
+    def locate(self) -> None:
+        """Find the part of this thread in a tile."""
+        self.x = self.code.op(f"and i64 {self.thread}, {STEP - 1}", "x")
+        self.y = self.code.op(f"lshr i64 {self.thread}, 4", "y")
 
     def _tiles_along(self, n: str) -> str:
         return self.code.op(f"lshr i64 {self.add(n, str(TILE - 1))}, 6")
@@ -115,11 +121,19 @@ class _Tiles(KernelWriter):
             self._fetch(0, group, row, k)
             self._fetch(1, group, col, k)
             self.barrier()
-            return self.loop("0", str(DEPTH), "1", self._products, [(self.of, x) for x in sums])
-        sums = self.loop("0", self.k, str(DEPTH), depth, [(self.of, zero)] * EACH * EACH)
-        for i in range(EACH):
-            for j in range(EACH):
-                self._finish(group, self._shifted(row, self.y, i), self._shifted(col, self.x, j), sums[i * EACH + j])
+            return self.sums(sums)
+        found = self.loop("0", self.k, str(DEPTH), depth, [(self.of, zero)] * EACH * EACH)
+        for (i, j), x in zip(self.spread(row, col), found, strict=True):
+            self._finish(group, i, j, x)
+
+    def sums(self, sums: list[str]) -> list[str]:
+        """The sums of this thread with the products of what is in shared memory."""
+        return self.loop("0", str(DEPTH), "1", self._products, [(self.of, x) for x in sums])
+
+    def spread(self, row: str, col: str) -> list[tuple[str, str]]:
+        """The row and the column of each sum of this thread, for a tile that begins at these."""
+        return [(self._shifted(row, self.y, i), self._shifted(col, self.x, j)) for i in range(EACH)
+                for j in range(EACH)]
 
     def _shifted(self, first: str, place: str, number: int) -> str:
         return self.add(self.add(first, place), str(number * STEP))
@@ -144,12 +158,16 @@ class _Tiles(KernelWriter):
         return self.load(self.t, self.offset(source.ptr, index, self.of))
 
     def _shared(self, which: int, deep: str, place: str) -> str:
-        index = self.add(self.mul(deep, str(PADDED)), place)
+        index = self.add(self.mul(deep, str(self.padded)), place)
         return self.code.op(f"getelementptr inbounds {self.of}, ptr addrspace(3) {self.tiles[which]}, i64 {index}")
 
+    def element(self, which: int, deep: str, place: str) -> str:
+        """An element of the part of ``a`` (0), or of ``b`` (1), in shared memory."""
+        return self.load(self.t, self._shared(which, deep, place), 3)
+
     def _products(self, deep: str, sums: Sequence[str]) -> list[str]:
-        column, row = ([self.load(self.t, self._shared(which, deep, self.add(place, str(i * STEP))), 3)
-                        for i in range(EACH)] for which, place in ((0, self.y), (1, self.x)))
+        column, row = ([self.element(which, deep, self.add(place, str(i * STEP))) for i in range(EACH)]
+                       for which, place in ((0, self.y), (1, self.x)))
         return [self._combine("add", sums[i * EACH + j], self._combine("mul", column[i], row[j]))
                 for i in range(EACH) for j in range(EACH)]
 

@@ -1,0 +1,11 @@
+"""Nests of counted loops, mostly before differentiation, so that the derivative has the better nest too.
+
+Imports ``ir`` and ``passes.analysis``.
+
+Files, in reading order::
+
+    regular          counted loops inside one another that only compute; which blocks they always execute
+    check_hoisting   checks of indices, compared once ahead of a nest
+    interchange      loops that add to array elements again and again go inside
+    matrix_products  products of matrices written as three loops
+"""

@@ -1,0 +1,307 @@
+"""Loop interchange: loops that add to array elements again and again move inside, so that each sum is in a register.
+
+In ``for k: for j: s[j] += w[k, j] * x[k]`` every iteration of the loop over ``k`` loads and stores all of ``s``.  The
+order in which each element is added up does not depend on the order of the loops, as long as that of ``k`` stays::
+
+    ^loop(k, s):                              ^loop(j, s):
+      ^inner(j, t):                             t0 := get(s, j)
+        u := add_at(t, v, j)        becomes     ^inner(k, t): … u := add(t, v)
+      … again ^loop(k + 1, u)                   again ^loop(j + 1, set(s, u, j))
+
+The nest is *perfect*: each loop carries the array only, and has nothing beside the next loop but scalars that are
+computed from other arrays.  The loops whose counters are indices of the element are *parallel*, the others add up.  The
+parallel loops go outside, each group in its order.  A nest of which only the inner loops have this form is handled from
+the outermost loop that adds up; what is around it stays.
+
+``outer_loop`` then runs iterations of the innermost parallel loop side by side, in which sums in order are vectors.
+So that loop must not be too short, and nothing expensive may be computed in a loop that adds up, around a parallel one:
+it would be repeated.
+
+Most nests are interchanged before differentiation.  Those with windows, ``x[i + k]``, are later: the adjoints of
+windows overlap, and the gradient of a convolution takes twice as long if the loops over its kernel are inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_op
+from ...ir.dominance import Dominators
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import EXPENSIVE, OPS
+from ...ir.types import I64, Array, Scalar
+from ...ir.uses import users
+from ..analysis.affine import AffineForms
+from ..analysis.cfg import remove_unreachable
+from ..analysis.lanes import LANES
+from ..analysis.loops import Loop, loop_forest
+from .regular import Regular, is_fixed
+
+DEEPEST = 6
+"""The most loops of a nest.  A convolution of images has four."""
+
+
+def interchange(module: Module, derived: bool) -> bool:
+    """Interchange in every nest of normal form; returns True if there was one.  ``derived``: after differentiation."""
+    changed = False
+    for func in module.functions.values():
+        if any(op.name == "add_at" for op in func.all_ops()):
+            while _once(func, derived):
+                changed = True
+    return changed
+
+
+def _once(func: Function, derived: bool) -> bool:
+    """Interchange the nests of a function that do not overlap; returns True if there were any."""
+    regular = Regular(loop_forest(func))
+    readers = users(func.all_ops())
+    found: list[_Nest] = []
+    taken: set[Loop] = set()
+    for loop in regular.forest.loops:
+        if not loop.children and loop.parent is not None and loop.blocks == {loop.head}:
+            nest = _nest(regular, loop, readers)
+            if nest is not None and nest.loops[0] not in taken and (derived or not _has_windows(regular, nest)):
+                taken.update(nest.loops)
+                found.append(nest)
+    for nest in found:
+        _rebuild(func, regular, nest)
+    if found:
+        remove_unreachable(func)
+    return bool(found)
+
+
+@dataclass
+class _Nest:
+    """A perfect nest, outermost loop first.
+
+    ``carried``: the array as each loop's head receives it.  ``update``: the ``add_at``.  ``parallel``: the loops whose
+    counters are its indices.  ``ops``: the others of all loops, in order.
+    """
+
+    update: Op
+    loops: list[Loop] = field(default_factory=list)
+    carried: list[Value] = field(default_factory=list)
+    parallel: list[Loop] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+
+    @property
+    def order(self) -> list[Loop]:
+        """The loops after the interchange."""
+        return self.parallel + [x for x in self.loops if x not in self.parallel]
+
+
+Readers = dict[Value, list[Op]]
+
+
+def _nest(regular: Regular, inner: Loop, readers: Readers) -> _Nest | None:
+    """The nest around an innermost loop that adds to an element, if its loops are to be interchanged."""
+    updates = [op for op in inner.head.ops if op.name == "add_at"]
+    if len(updates) != 1 or inner not in regular.known or updates[0].attrs.get("acc"):
+        return None
+    nest = _Nest(updates[0])
+    loop: Loop | None = inner
+    while loop is not None and len(nest.loops) < DEEPEST and _joins(regular, nest, loop, readers):
+        loop = loop.parent
+    while nest.loops and regular.known[nest.loops[0]].iv in nest.update.operands[2:]:
+        del nest.loops[0], nest.carried[0]                       # parallel loops are outside already
+    if len(nest.loops) < 2:
+        return None
+    nest.parallel = _parallel(regular, nest)
+    if not nest.parallel or not _is_rectangular(regular, nest):
+        return None
+    nest.ops = [op for b in sorted(nest.loops[0].blocks, key=regular.dom.number.__getitem__) for op in b.ops]
+    outer = nest.loops[0]
+    if any(isinstance(v.type, Array) and v.block in outer.blocks for op in nest.ops if op is not nest.update
+           for v in op.operands):
+        return None
+    return nest if _pays(regular, nest) else None
+
+
+def _joins(regular: Regular, nest: _Nest, loop: Loop, readers: Readers) -> bool:
+    """Extend the nest by ``loop`` if that carries the array only, and has nothing else but cheap scalars."""
+    if loop not in regular.known or len(loop.head.params) != 2 or not regular.only_computes(loop):
+        return False
+    array = loop.head.params[1]
+    inside = nest.loops[0] if nest.loops else None
+    if inside is None:
+        result = nest.update.result
+        if nest.update.operands[0] is not array or loop.back_edge().args[1] is not result:
+            return False
+        own, allowed = [loop.head], [nest.update]
+    else:
+        entered = inside.entry_edge().args[1]
+        if loop.children != [inside] or entered is not array or len(inside.exit_edge().args) != 1 or \
+                not _merges(regular.dom, loop, inside, loop.back_edge().args[1]):
+            return False
+        own, allowed = [b for b in loop.blocks if b not in inside.blocks], []
+    if any(op not in allowed and op.block in own and op.name not in _EDGES for op in readers.get(array, ())):
+        return False
+    if not all(op in allowed or _is_scalar(op) for b in own for op in b.ops):
+        return False
+    if loop.exit_edge().args != [loop.back_edge().args[1]]:
+        return False
+    nest.loops.insert(0, loop)
+    nest.carried.insert(0, array)
+    return True
+
+
+_EDGES = ("jump", "branch")
+
+
+def _is_scalar(op: Op) -> bool:
+    definition = OPS[op.name]
+    return not definition.effect and not definition.consumes and all(isinstance(v.type, Scalar) for v in op.results)
+
+
+def _merges(dom: Dominators, loop: Loop, inside: Loop, v: Value) -> bool:
+    """True if ``v`` is what the inner loop leaves, or the array itself where that loop has no iteration."""
+    if v is loop.head.params[1]:
+        return True
+    if v.op is not None or v.block in inside.blocks or v.block not in loop.blocks or v.block is loop.head:
+        return False
+    if v.block is inside.exit:
+        return len(dom.preds[v.block]) == 1 and inside.exit_edge().argument(v) is inside.back_edge().args[1]
+    for source in dom.preds[v.block]:
+        assert source.term is not None
+        for e in source.term.edges:
+            if e.block is v.block:
+                passed = e.argument(v)
+                if passed is None or not _merges(dom, loop, inside, passed):
+                    return False
+    return True
+
+
+def _parallel(regular: Regular, nest: _Nest) -> list[Loop]:
+    """The loops whose counters are indices of the element; none if another index changes in the nest."""
+    by_counter = {regular.known[x].iv: x for x in nest.loops}
+    at = nest.update.operands[2:]
+    array = nest.carried[0].type
+    found = [by_counter[v] for v in at if v in by_counter]
+    assert isinstance(array, Array)
+    whole = len(at) == array.rank and array.dtype.is_float and len(set(found)) == len(found)
+    fixed = all(v in by_counter or is_fixed(v, nest.loops[0]) for v in at)
+    return [x for x in nest.loops if x in found] if whole and fixed else []
+
+
+def _is_rectangular(regular: Regular, nest: _Nest) -> bool:
+    return all(is_fixed(regular.known[x].trip, nest.loops[0]) and
+               (nest.loops[0] is x or regular.always(x.head, nest.loops[0]) is not None) for x in nest.loops)
+
+
+def _pays(regular: Regular, nest: _Nest) -> bool:
+    """True if the innermost parallel loop is long enough for lanes, and nothing expensive would be repeated."""
+    trip = regular.known[nest.parallel[-1]].trip.const
+    if trip is not None and trip < LANES:
+        return False
+    inner = max(i for i, x in enumerate(nest.loops) if x in nest.parallel)
+    return not any(OPS[op.name].cost >= EXPENSIVE for op in nest.ops
+                   if nest.loops.index(_loop_of(regular, op)) < inner)
+
+
+def _has_windows(regular: Regular, nest: _Nest) -> bool:
+    """True if a load has a counter of each group in one index, as ``x[i + k]``."""
+    forms = AffineForms()
+    groups = [{regular.known[x].iv for x in nest.loops if (x in nest.parallel) == one} for one in (True, False)]
+    for op in nest.ops:
+        for v in op.operands[1:] if op.name == "get" else ():
+            atoms = {a for a, _ in forms.of(v).terms}
+            if all(atoms & group for group in groups):
+                return True
+    return False
+
+
+def _loop_of(regular: Regular, op: Op) -> Loop:
+    assert op.block is not None
+    return regular.forest.innermost[op.block]
+
+
+# --- the new nest ---------------------------------------------------------------------------------
+
+def _rebuild(func: Function, regular: Regular, nest: _Nest) -> None:
+    """Emit the nest in the new order, and let the preheader enter it if every loop has an iteration."""
+    outer = nest.loops[0]
+    before, behind = outer.preheader, outer.exit
+    assert before is not None and before.term is not None and behind is not None
+    start = outer.entry_edge().args[1]
+    b = Builder(before, nest.update.loc)
+    before.term = None
+    trips = {x: _fixed(b, regular.known[x].trip) for x in nest.loops}
+    some = b.const(True)
+    for x in nest.loops[1:]:
+        some = b.and_(some, b.lt(0, trips[x]))
+    enter, skip, leave = func.new_block("preheader"), func.new_block("skip"), func.new_block("exit")
+    result = leave.add_param(start.type, nest.carried[0].hint)
+    b.branch(some, enter, [], skip, [])
+    for end, value in ((skip, start), (leave, result)):
+        b.at(end)
+        b.jump(behind, [value])
+    b.at(enter)
+    _Emitter(func, regular, nest, trips).loops(b, start, leave)
+
+
+def _fixed(b: Builder, v: Value) -> Value:
+    return v if v.const is None else b.const(v.const, I64)
+
+
+class _Emitter:
+    """Emits the loops of ``order``; ``level``: for each value of the nest the loop that it belongs to from now on."""
+
+    def __init__(self, func: Function, regular: Regular, nest: _Nest, trips: dict[Loop, Value]) -> None:
+        self.func, self.nest, self.regular, self.trips = func, nest, regular, trips
+        self.order = nest.order
+        self.values: dict[Value, Value] = {}
+        level: dict[Value, int] = {regular.known[x].iv: i for i, x in enumerate(self.order)}
+        self.ops: list[list[Op]] = [[] for _ in self.order]
+        gone = {regular.known[x].next for x in nest.loops}       # the new loops count by themselves
+        for op in nest.ops:
+            if op is nest.update or any(v in gone for v in (*op.operands, *op.results)):
+                gone.update(op.results)
+                continue
+            at = max((level[v] for v in op.operands if v in level), default=0)
+            level.update(dict.fromkeys(op.results, at))
+            self.ops[at].append(op)
+
+    def loops(self, b: Builder, start: Value, leave: Block) -> None:
+        """Emit all loops, entered from the end of the block of ``b`` with the array ``start``."""
+        update, count = self.nest.update, len(self.nest.parallel)
+        value, carried = start, start
+        heads: list[tuple[Block, Value]] = []
+        element: Value | None = None
+        array = start
+        for depth, loop in enumerate(self.order):
+            head = self.func.new_block("loop")
+            counter = head.add_param(I64, self.regular.known[loop].iv.hint)
+            if depth == count:                                   # the first loop that adds up
+                array = value
+                element = b.get(value, *(self._here(b, v) for v in update.operands[2:]))
+                value = element
+            carried = head.add_param(value.type, self.nest.carried[0].hint)
+            b.jump(head, [b.const(0), value])
+            b.at(head)
+            self.values[self.regular.known[loop].iv] = counter
+            heads.append((head, counter))
+            value = carried
+            self._emit(b, depth)
+        total = b.emit("add", value, self._here(b, update.operands[1]))
+        for depth in reversed(range(len(self.order))):
+            head, counter = heads[depth]
+            following = b.add(counter, b.const(1))
+            behind = leave if depth == 0 else self.func.new_block("exit")
+            passed = behind.params[0] if depth == 0 else behind.add_param(total.type, self.nest.carried[0].hint)
+            b.branch(b.lt(following, self.trips[self.order[depth]]), head, [following, total], behind, [total])
+            b.at(behind)
+            total = passed
+            if depth == count:
+                total = b.emit("set", array, total, *(self._here(b, v) for v in update.operands[2:]))
+
+    def _emit(self, b: Builder, depth: int) -> None:
+        for op in self.ops[depth]:
+            copy = clone_op(op, self.values)
+            copy.block = b.block
+            b.block.ops.append(copy)
+
+    def _here(self, b: Builder, v: Value) -> Value:
+        if v in self.values:
+            return self.values[v]
+        return v if v.const is None else b.const(v.const, v.type)    # type: ignore[arg-type]

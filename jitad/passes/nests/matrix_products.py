@@ -1,0 +1,331 @@
+"""Recognises products of matrices that are written as three loops.
+
+``for i: for j: s = 0.0; for k: s += a[i, k] * b[k, j]; …`` computes an element of a product in its innermost loop.  The
+sums are independent of one another and of the rest of the loops, so they can be computed ahead, by the kernel that
+keeps a tile of the result in registers (``lowering/matmul/gemm.py``).  It adds up each element in the order of ``k``,
+so the sums are those of the program (``ordered``: no other kernel may be taken).  Its derivative is two products more::
+
+    ^loop(i):                                 ^chunks(c):
+      … ^inner(j):                              first := c * ROWS
+          ^sum(k, s): … s' := a[i, k] * …       p := matmul {ordered} a[first : first + n], b
+          … uses s'                   becomes   ^loop(i'):            # n iterations; i is first + i'
+                                                  … ^inner(j):
+                                                      … uses p[i', j]
+
+The loop over ``i`` is strip-mined, so that the product in memory has few rows whatever the size of the result.  The
+loops may do anything else besides.  ``a`` and ``b`` come from outside the loop over ``i``; either may be indexed the
+other way round.  If the sum begins at an element ``c[j]`` instead of 0, the product begins with it: ``b`` has one more
+row, ``c``, and ``a`` a column of ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.types import I64, Array, Scalar
+from ...ir.uses import ops_of, users
+from ..analysis.cfg import remove_unreachable
+from ..analysis.loops import Loop, loop_forest, raising_blocks
+from .regular import Regular, is_fixed
+
+ROWS = 64
+"""The rows of the product that are computed at once: some tiles of the kernel, and with 500 columns 256 KB."""
+SHORTEST = 8
+"""The least number of products in a sum, if it is known: shorter sums take less time than to store them."""
+
+
+def matrix_products(module: Module) -> bool:
+    """Recognise the products in every function of normal form; returns True if there are any."""
+    changed = False
+    for func in module.functions.values():
+        while _once(func):
+            changed = True
+    return changed
+
+
+def _once(func: Function) -> bool:
+    """Recognise the products in loops over rows, of which none is in another one."""
+    forest = loop_forest(func)
+    if not any(loop.depth >= 3 and not loop.children for loop in forest.loops):
+        return False
+    regular = Regular(forest)
+    found = [p for loop in forest.loops if loop.depth >= 3 and loop.blocks == {loop.head}
+             and (p := _product(regular, loop)) is not None]
+    if not found:
+        return False
+    unclosed = forest.open_loops()
+    by_rows: dict[Loop, list[_Product]] = {}
+    for p in found:
+        by_rows.setdefault(p.rows, []).append(p)
+    taken: set[Block] = set()
+    for rows, products in by_rows.items():
+        if rows not in unclosed and not taken & rows.blocks and _only_counts(regular, rows):
+            _Chunks(func, regular, rows).run(products)
+            taken |= rows.blocks
+    if taken:
+        remove_unreachable(func)
+    return bool(taken)
+
+
+@dataclass
+class _Product:
+    """``total``: the sum behind the loop ``sums``, in ``columns``, in ``rows``; it begins at ``start``.
+
+    ``left`` and ``right``: the arrays, each with True if the counter of ``sums`` is the first index of ``left``, the
+    second of ``right``.  ``initial``: the vector of which ``start`` is the element of the column, or ``None`` for 0.
+    """
+
+    sums: Loop
+    columns: Loop
+    rows: Loop
+    left: tuple[Value, bool]
+    right: tuple[Value, bool]
+    initial: Value | None
+
+
+def _product(regular: Regular, sums: Loop) -> _Product | None:
+    """The product whose elements an innermost loop adds up, if it is one."""
+    columns = sums.parent
+    rows = columns.parent if columns is not None else None
+    if columns is None or rows is None or any(x not in regular.known for x in (sums, columns, rows)):
+        return None
+    k, j, i = (regular.known[x] for x in (sums, columns, rows))
+    if not all(is_fixed(x.trip, rows) for x in (k, j, i)) or any(_is_short(x.trip) for x in (k, j)):
+        return None
+    factors = _factors(sums, k.iv)
+    if factors is None or not _is_complete(regular, sums, rows):
+        return None
+    indexed = [(f.operands[0], f.operands[1:]) for f in factors]
+    for (a, at), (b, by) in (indexed, indexed[::-1]):
+        if a.block in rows.blocks or b.block in rows.blocks or len(at) != 2 or len(by) != 2:
+            return None
+        if set(at) == {i.iv, k.iv} and set(by) == {j.iv, k.iv}:
+            initial = _initial(sums, columns, rows, j.iv)
+            return initial and _Product(sums, columns, rows, (a, at[0] is k.iv), (b, by[1] is k.iv), initial[0])
+    return None
+
+
+def _is_short(trip: Value) -> bool:
+    return trip.const is not None and trip.const < SHORTEST
+
+
+def _factors(sums: Loop, counter: Value) -> tuple[Op, Op] | None:
+    """The loads of the two factors of which a loop, which does nothing else, adds up the products in order."""
+    head, back = sums.head, sums.back_edge()
+    if len(head.params) != 2 or sums.exit_edge().args != [back.args[1]]:
+        return None
+    total = back.args[1].op
+    if total is None or total.name != "add" or total.attrs or total.block is not head or \
+            head.params[1] not in total.operands:
+        return None
+    x, y = total.operands
+    product = (y if x is head.params[1] else x).op
+    if product is None or product.name != "mul" or product.block is not head:
+        return None
+    loads = [v.op for v in product.operands]
+    a, b = loads
+    if a is None or b is None or any(f.name != "get" or f.block is not head for f in (a, b)):
+        return None
+    others = {total, product, a, b, back.args[0].op, head.term.operands[0].op if head.term is not None else None}
+    if any(op not in others and op.name != "const" for op in head.ops):
+        return None
+    t = total.result.type
+    return (a, b) if isinstance(t, Scalar) and t.is_float else None
+
+
+def _is_complete(regular: Regular, sums: Loop, rows: Loop) -> bool:
+    """True if all elements are read unless a loop has no iteration, so that all indices are in bounds."""
+    if regular.always(sums.head, rows) is None:
+        return False
+    raising = raising_blocks(regular.dom)
+    return not any(op.name in ("check", "call") for b in rows.blocks for op in b.all_ops()) and \
+        not any(s in raising for b in rows.blocks for s in b.successors())
+
+
+def _only_counts(regular: Regular, loop: Loop) -> bool:
+    """True if the loop uses the counter of its next iteration only to go on, and passes it to nothing else."""
+    following, latch = regular.known[loop].next, loop.latch
+    assert latch is not None and latch.term is not None
+    uses = [op for b in loop.blocks for op in b.all_ops() for v in op.used() if v is following]
+    return len(uses) == 2 and latch.term.operands[0].op in uses and latch.term in uses
+
+
+def _initial(sums: Loop, columns: Loop, rows: Loop, column: Value) -> tuple[Value | None] | None:
+    """The vector whose element for the column begins the sum, or ``None`` in its place if it begins at 0."""
+    start = sums.entry_edge().args[1]
+    op = start.op
+    while op is not None and op.name == "get" and (stored := op.operands[0].op) is not None and stored.name == "set" \
+            and stored.operands[2:] == op.operands[1:]:
+        start = stored.operands[1]
+        op = start.op
+    if _is_zero(start):
+        return (None,)
+    if op is None or op.name != "get":
+        return None
+    array, at = op.operands[0], op.operands[1:]
+    for loop in (columns, rows):
+        if array in loop.head.params and _is_read_before_set(loop, array, op):
+            before = loop.entry_edge().argument(array)
+            assert before is not None
+            array = before
+    while array.op is not None and array.op.name == "copy":
+        array = array.op.operands[0]
+    if array.op is not None and array.op.name == "fill" and _is_zero(array.op.operands[0]):
+        return (None,)
+    return (array,) if at == [column] and array.block not in rows.blocks else None
+
+
+def _is_zero(v: Value) -> bool:
+    return v.const == 0.0 and math.copysign(1.0, v.const) > 0.0
+
+
+def _is_read_before_set(loop: Loop, param: Value, read: Op) -> bool:
+    """True if a loop accesses an array by ``read`` and a store to the same element only, another one each time."""
+    members, todo = {param}, [param]
+    readers = users(ops_of(loop.blocks))
+    while todo:
+        v = todo.pop()
+        for op in readers.get(v, ()):
+            if op is read:
+                continue
+            if op.name == "set" and op.operands[0] is v and op.operands[2:] == read.operands[1:]:
+                found = [op.result]
+            elif op.edges and v not in op.operands:
+                found = [q for edge in op.edges for q, a in edge.passed() if a is v and edge.block in loop.blocks]
+                if any(q.block is loop.head and q is not param for q in found):
+                    return False
+            else:
+                return False
+            todo += [q for q in found if q not in members]
+            members.update(found)
+    return True
+
+
+# --- the rewrite ----------------------------------------------------------------------------------
+
+class _Chunks:
+    """Strip-mines the loop over rows, and computes products ahead of each chunk."""
+
+    def __init__(self, func: Function, regular: Regular, loop: Loop) -> None:
+        self.func, self.regular, self.loop = func, regular, loop
+        self.known = regular.known[loop]
+
+    def run(self, products: list[_Product]) -> None:
+        loop, known = self.loop, self.known
+        before, leave, latch = loop.preheader, loop.exit, loop.latch
+        assert before is not None and before.term is not None and leave is not None
+        assert latch is not None and latch.term is not None
+        loc = before.term.loc
+        entry, back, away = loop.entry_edge(), loop.back_edge(), loop.exit_edge()
+        head = self.func.new_block("chunks")
+        chunk = head.add_param(I64, "chunk")
+        carried = [head.add_param(p.type, p.hint) for p in loop.head.params[1:]]
+        b = Builder(before, loc)
+        before.term = None
+        trip = _fixed(b, known.trip)
+        count = b.floordiv(b.add(trip, ROWS - 1), ROWS)
+        ready = [self._operands(b, p) for p in products]
+        b.jump(head, [b.const(0), *entry.args[1:]])
+        b.at(head)
+        first = b.mul(chunk, ROWS)
+        size = b.minimum(b.sub(trip, first), ROWS)
+        made = [self._multiply(b, p, operands, first, size) for p, operands in zip(products, ready)]
+        b.jump(loop.head, [b.const(0), *carried])
+        self._end(latch, head, chunk, count, leave, back, away, size)
+        self._count_from(first)
+        for p, product in zip(products, made):
+            self._use(p, product)
+
+    def _operands(self, b: Builder, p: _Product) -> tuple[Value, Value]:
+        """The depth of the product, and the right matrix, of just that size and of a column for each iteration."""
+        depth, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.sums, p.columns))
+        a, turned = p.left
+        if not _is_size(depth, a, int(not turned)):
+            depth = b.minimum(depth, b.emit("dim", a, axis=int(not turned)))
+        right = _exactly(b, p.right[0], (columns, depth) if p.right[1] else (depth, columns))
+        if p.initial is not None:
+            row = _exactly(b, p.initial, (columns,))
+            row = b.reshape(row, *((columns, b.const(1)) if p.right[1] else (b.const(1), columns)))
+            right = b.emit("concat", row, right, axis=int(p.right[1]))
+        return depth, right
+
+    def _multiply(self, b: Builder, p: _Product, operands: tuple[Value, Value], first: Value, size: Value) -> Value:
+        depth, right = operands
+        a, turned = p.left
+        zero, one = b.const(0), b.const(1)
+        if not _is_size(self.known.trip, a, int(turned)):
+            size = b.minimum(size, b.maximum(b.sub(b.emit("dim", a, axis=int(turned)), first), 0))
+        spec = [(first, size, one), (zero, depth, one)]
+        left = b.slice(a, *(x for axis in (spec[::-1] if turned else spec) for x in axis))
+        if p.initial is not None:
+            assert isinstance(a.type, Array)
+            ones = b.emit("fill", b.const(1.0, a.type.dtype), *((one, size) if turned else (size, one)))
+            left = b.emit("concat", ones, left, axis=int(not turned))
+        flags = {name: True for name, other in (("ta", turned), ("tb", p.right[1])) if other}
+        return b.emit("matmul", left, right, ordered=True, **flags)
+
+    def _end(self, latch: Block, head: Block, chunk: Value, count: Value, leave: Block, back: Edge, away: Edge,
+             size: Value) -> None:
+        """Let the loop end with its chunk, and the loop over chunks where it ended."""
+        assert latch.term is not None
+        done = self.func.new_block("chunk")
+        passed = [done.add_param(v.type, p.hint) for v, p in zip(back.args[1:], self.loop.head.params[1:])]
+        results = [done.add_param(v.type) for v in away.args]
+        test = latch.term.operands[0].op
+        assert test is not None
+        again = Builder(None, test.loc)
+        kept, latch.term = latch.term, None
+        again.at(latch)
+        condition = again.lt(self.known.next, size)
+        kept.operands = [condition]
+        latch.term = kept
+        away.args = [*back.args[1:], *away.args]
+        away.block = done
+        b = Builder(done, test.loc)
+        following = b.add(chunk, 1)
+        b.branch(b.lt(following, count), head, [following, *passed], leave, results)
+
+    def _count_from(self, first: Value) -> None:
+        """Let all uses of the counter, but those by which the loop counts, see its number in all chunks."""
+        loop, iv = self.loop, self.known.iv
+        moved = Op("add", [iv, first], [I64])
+        moved.block = loop.head
+        for block in loop.blocks:
+            for op in block.all_ops():
+                if op is not self.known.next.op:
+                    op.replace_uses({iv: moved.result})
+        loop.head.ops.insert(0, moved)
+
+    def _use(self, p: _Product, product: Value) -> None:
+        """Let an element of ``product`` take the place of the loop that adds it up."""
+        before, behind = p.sums.preheader, p.sums.exit
+        assert before is not None and before.term is not None and behind is not None
+        before.term = None
+        b = Builder(before)
+        row = self.known.iv
+        b.jump(behind, [b.get(product, row, self.regular.known[p.columns].iv)])
+
+
+def _exactly(b: Builder, a: Value, sizes: tuple[Value, ...]) -> Value:
+    """The array, which has these sizes if the product is needed; in any case an array of these sizes."""
+    if all(_is_size(n, a, axis) for axis, n in enumerate(sizes)):
+        return a
+    assert isinstance(a.type, Array)
+    zero, one = b.const(0), b.const(1)
+    part = b.slice(a, *(x for n, size in zip(sizes, b.dims(a)) for x in (zero, b.minimum(n, size), one)))
+    padded = b.emit("fill", b.const(0.0, a.type.dtype), *sizes)
+    return b.set_slice(padded, part, *(x for _ in sizes for x in (zero, one)))
+
+
+def _is_size(n: Value, a: Value, axis: int) -> bool:
+    assert isinstance(a.type, Array)
+    if n.const is not None:
+        return bool(a.type.dims[axis] == n.const)
+    return n.op is not None and n.op.name == "dim" and n.op.operands[0] is a and n.op.attrs["axis"] == axis
+
+
+def _fixed(b: Builder, v: Value) -> Value:
+    return v if v.const is None else b.const(v.const, I64)

@@ -1,0 +1,91 @@
+"""Regular nests: counted loops inside one another that do nothing but compute, and whose checks compare counters."""
+
+from __future__ import annotations
+
+from ...ir.graph import Block, Value
+from ...ir.types import Stack
+from ..analysis.loops import Counted, Loop, LoopForest, counted
+
+
+class Regular:
+    """The counted loops of a function that have one exit and a preheader, with their counters."""
+
+    def __init__(self, forest: LoopForest) -> None:
+        self.forest, self.dom = forest, forest.dom
+        self.known: dict[Loop, Counted] = {}
+        for loop in forest.loops if not forest.irreducible else ():
+            found = counted(loop) if loop.exit is not None else None
+            if found is not None and found.iv.index == 0:
+                self.known[loop] = found
+
+    def inside(self, loop: Loop) -> list[Loop]:
+        """The loops in ``loop``, itself first."""
+        return [loop, *(inner for child in loop.children for inner in self.inside(child))]
+
+    def only_computes(self, loop: Loop) -> bool:
+        """True if a loop and those in it are counted, call and raise nothing but in checks, and keep no frames."""
+        if any(inner not in self.known for inner in self.inside(loop)):
+            return False
+        for block in loop.blocks:
+            if block.term is None or block.term.name not in ("jump", "branch"):
+                return False
+            if any(s not in loop.blocks and s is not loop.exit for s in block.successors()):
+                return False
+            if any(isinstance(v.type, Stack) for v in block.params):
+                return False
+        return True
+
+    def always(self, block: Block, outer: Loop) -> list[Loop] | None:
+        """The inner loops that must each have an iteration, so that every one of ``outer`` executes ``block``.
+
+        ``None`` if that depends on anything else.
+        """
+        needed: dict[Loop, None] = {}
+        loop, at = self.forest.loop_of(block), block
+        while loop is not None and loop.latch is not None:
+            if self.dom.dominates(at, loop.latch):
+                if loop is outer:
+                    return list(needed)
+                if loop.preheader is None:
+                    return None
+                needed[loop] = None
+                at, loop = loop.preheader, loop.parent
+                continue
+            guard = self.dom.idom.get(at)
+            tested = self._tested(guard, at, outer) if guard is not None and guard in loop.blocks else None
+            if guard is None or tested is None:
+                return None
+            needed.update(dict.fromkeys(tested))
+            at = guard
+        return None
+
+    def _tested(self, guard: Block, block: Block, outer: Loop) -> list[Loop] | None:
+        """The loops that must have an iteration, so that control goes on from ``guard`` to ``block``."""
+        term = guard.term
+        assert term is not None
+        if term.name == "jump" and term.edges[0].block is block:
+            return []
+        if term.name != "branch" or not self.dom.dominates(term.edges[0].block, block):
+            return None
+        found: list[Loop] = []
+        tests = [term.operands[0]]
+        for v in tests:                                          # grows
+            if v.op is not None and v.op.name == "and":
+                tests += v.op.operands
+                continue
+            if v.op is None or v.op.name != "lt" or v.op.operands[0].const != 0:
+                return None
+            counts = [x for x in self.inside(outer) if x in self.known and _same(v.op.operands[1], self.known[x].trip)]
+            if not counts:
+                return None
+            found += counts[:1]
+        return found
+
+
+def _same(x: Value, y: Value) -> bool:
+    return x is y or x.const is not None and x.const == y.const
+
+
+def is_fixed(v: Value, loop: Loop) -> bool:
+    """True if a value is a constant or comes from outside ``loop``."""
+    return v.const is not None or v.block not in loop.blocks

@@ -1,0 +1,108 @@
+"""Loops within loops whose iterations are recomputed one by one (``ad/storage/nests.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, jit
+
+pytestmark = pytest.mark.any_level
+
+R = np.random.default_rng(3)
+X, W, AT = R.normal(size=(5, 7)), R.normal(size=9), R.integers(0, 9, (5, 7))
+
+
+def gathered(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """Both sweeps of an element are one: it is added where data tell, on one side of a branch."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if x[i, j] > -0.5:
+                total += (x[i, j] - w[at[i, j]]) ** 3
+    return total
+
+
+def continued(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """What the outer iteration adds behind the inner loop is computed when its reverse sweep ends."""
+    total, count = 0.0, 0.0
+    for i in range(x.shape[0]):
+        scale = w[i] * w[i]
+        for j in range(at[i, 0]):
+            total += scale * w[j] * w[at[i, j % 7]]
+            count += 1.0
+        total += scale * 2.0
+        count = count + 1.0
+    return total + count
+
+
+def twice(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """The second inner loop continues the sum of the first."""
+    total = 1.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            total += x[i, j] * w[at[i, j]]
+        for j in range(i):
+            total += x[i, j] * w[at[i, j]] * w[j]
+    return total
+
+
+def three(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    total = 0.0
+    for k in range(3):
+        for i in range(x.shape[0]):
+            for j in range(i):
+                total += x[i, j] * x[i, j] * w[k]
+    return total
+
+
+def needed(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """The derivative reads the sum of the row: the inner loop has to end first."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        s = 0.0
+        for j in range(x.shape[1]):
+            s += x[i, j] * w[at[i, j]]
+        total += s * s
+    return total
+
+
+@pytest.mark.parametrize("f, arrays", [(gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None)])
+def test_gradients_and_saved_rows(f: Callable, arrays: int | None) -> None:
+    jitted = jit(f, grad=(0, 1))
+    value, _ = jitted.value_and_grad(X, W, AT)
+    np.testing.assert_allclose(value, f(X, W, AT), rtol=1e-12)
+    check_grads(lambda x, w: f(x, w, AT), (X, W), order=2)
+    text = jitted.value_and_grad.inspect("adjoint", X, W, AT)
+    assert arrays is None or text.count(" = empty ") == arrays
+
+
+@pytest.mark.parametrize("shape", [(0, 7), (5, 0), (1, 1)])
+@pytest.mark.parametrize("f", [gathered, needed])
+def test_loops_without_iterations(f: Callable, shape: tuple[int, int]) -> None:
+    x, at = np.ones(shape), np.zeros(shape, dtype=np.int64)
+    value, (x_bar, w_bar) = jit(f, grad=(0, 1)).value_and_grad(x, W, at)
+    np.testing.assert_allclose(value, f(x, W, at))
+    assert x_bar.shape == shape and w_bar.shape == W.shape
+
+
+def raises_behind(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            total += x[i, j] * w[at[i, j]]
+        total += w[i + 7]
+    return total
+
+
+def test_the_first_failure_is_raised() -> None:
+    """Iterations that may raise do not move behind what raises after them."""
+    at = AT.copy()
+    at[2, 3] = 77
+    with pytest.raises(IndexError, match="index 77"):
+        jit(raises_behind, grad=(0, 1)).value_and_grad(X, W, at)
+    at[2, 3] = 0
+    with pytest.raises(IndexError, match="index 9"):
+        jit(raises_behind, grad=(0, 1)).value_and_grad(X, W, at)

@@ -1,0 +1,128 @@
+"""Nests of counted loops: the order of sums, the exceptions of checks that were hoisted, and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, grad, jit
+
+
+def ordered(a: Any, b: Any, start: Any) -> Any:
+    """``start + a @ b`` with each sum in order; products with powers of two are exact, so fused additions agree."""
+    total = np.zeros((len(a), b.shape[1]), b.dtype) + start
+    for k in range(len(b)):
+        total = total + a[:, k, None] * b[k]
+    return total
+
+
+def product(a: Any, b: Any) -> Any:
+    c = np.zeros((a.shape[0], b.shape[1]), b.dtype)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            s = b.dtype.type(0.0)
+            for k in range(a.shape[1]):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s
+    return c
+
+
+def columns_inside(a: Any, b: Any) -> Any:
+    c = np.zeros((a.shape[0], b.shape[1]), b.dtype)
+    for i in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+    return c
+
+
+def sum_outside(a: Any, b: Any) -> Any:
+    c = np.zeros((a.shape[0], b.shape[1]), b.dtype)
+    for k in range(a.shape[1]):
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+    return c
+
+
+def layer(a: Any, b: Any, start: Any) -> Any:
+    """The sum begins at an element of a vector, and ``a`` and ``b`` are stored transposed."""
+    c = np.zeros((a.shape[1], b.shape[0]), b.dtype)
+    for i in range(a.shape[1]):
+        for j in range(b.shape[0]):
+            s = start[j]
+            for k in range(a.shape[0]):
+                s += a[k, i] * b[j, k]
+            c[i, j] = s
+    return c
+
+
+def factors(rng: np.random.Generator, m: int, k: int, n: int, dtype: Any = np.float64) -> tuple[Any, Any]:
+    a = 2.0 ** rng.integers(-9, 9, (m, k)) * rng.choice([-1.0, 1.0], (m, k))
+    return a.astype(dtype), rng.normal(0.0, 1.0, (k, n)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sums_of_products_keep_their_order(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    forms = [jit(f) for f in (product, columns_inside, sum_outside)]
+    turned = jit(layer)
+    for m, k, n in ((130, 40, 33), (64, 9, 5), (1, 8, 1), (3, 1, 70), (5, 0, 4), (0, 9, 4)):
+        a, b = factors(rng, m, k, n, dtype)
+        start = rng.normal(0.0, 1.0, n).astype(dtype)
+        for form in forms:
+            assert np.array_equal(form(a, b), ordered(a, b, dtype(0.0))), (form, m, k, n)
+        got = turned(np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), start)
+        assert np.array_equal(got, ordered(a, b, start)), (m, k, n)
+
+
+def test_large_products_are_not_left_to_blas() -> None:
+    a, b = factors(np.random.default_rng(4), 64, 380, 380)
+    assert np.array_equal(jit(product)(a, b), ordered(a, b, 0.0))
+
+
+def test_gradients_of_products() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(0.0, 1.0, (70, 9)), rng.normal(0.0, 1.0, (9, 6))
+    weights = rng.normal(0.0, 1.0, (70, 6))
+    expected = weights @ b.T, a.T @ weights
+    for form in (product, columns_inside, sum_outside):
+        def loss(a: Any, b: Any) -> Any:
+            return np.sum(form(a, b) * weights)                  # noqa: B023
+        for got, wanted in zip(jit(grad(loss, (0, 1)))(a, b), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, 1e-12)
+    arguments = tuple(rng.normal(0.0, 1.0, n) for n in ((9, 5), (6, 9), 6))
+    check_grads(lambda a, b, c: np.sum(layer(a, b, c) ** 2), arguments)
+
+
+def convolution(x: Any, w: Any, n: int) -> Any:
+    out = np.zeros(n)
+    for k in range(len(w)):
+        for i in range(n):
+            out[i] += w[k] * x[i + k]
+    return out
+
+
+def table(x: Any, rows: int, columns: int) -> Any:
+    total = 0.0
+    for i in range(rows):
+        for j in range(columns):
+            total += x[i, j]
+    return total
+
+
+def test_checks_of_whole_nests_raise_what_python_raises() -> None:
+    x, w = np.arange(20.0), np.array([1.0, -2.0, 4.0])
+    run, add = jit(convolution), jit(table)
+    assert np.array_equal(run(x, w, 18), convolution(x, w, 18))
+    assert np.array_equal(run(x[:0], w[:0], 5), np.zeros(5))
+    assert add(np.zeros((2, 3)), 9, 0) == add(np.zeros((2, 3)), 0, 9) == 0.0
+    for call in (lambda f, g: f(x, w, 19), lambda f, g: f(x[:2], w, 3), lambda f, g: g(np.zeros((2, 3)), 3, 3),
+                 lambda f, g: g(np.zeros((2, 3)), 2, 4), lambda f, g: g(np.zeros((2, 3)), 2**40, 1)):
+        with pytest.raises(IndexError) as wanted:
+            call(convolution, table)
+        with pytest.raises(IndexError) as got:
+            call(run, add)
+        assert str(got.value) == str(wanted.value)
