@@ -16,7 +16,8 @@ Attributes of the first call:
 * ``uneven``: the iterations probably take different times.
 
 For a GPU (``module.gpu``) there is the first call only, and loops of few iterations stay.  Its attribute ``left`` is
-the number of results at the end that are not carried.
+the number of results at the end that are not carried, ``shared`` tells that several threads may share an iteration
+(``share_inner.py``).
 
 Of nested loops, the outermost independent one is outlined.
 """
@@ -32,6 +33,7 @@ from ...ir.uses import ops_of
 from ..analysis.cost import iteration_cost
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from .independence import Dependent, Independence
+from .share_inner import share_inner
 
 ENOUGH = 160_000
 """The least work for several threads, in additions: some five microseconds of a loop that becomes vectors, and eighty
@@ -109,7 +111,9 @@ class _Outliner:
         inits = [entry[p.index] for p in self.carried]
         enough = None if self.module.gpu else self._pays(b, inits)
         args = [b.const(0), self.known.trip, *inits, *captured]
-        results = self._call(b, body, args, enough)
+        shared = self.module.gpu and not self.left and all(
+            role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
+        results = self._call(b, body, [*args, *(map(b.const, (0, 1)) if shared else ())], enough, shared)
         finals = dict(zip([*(self.loop.back_edge().args[p.index] for p in self.carried), *self.left], results))
         finals[self.known.next] = self.known.trip
         b.jump(self.loop.exit, [finals.get(a, a) for a in exit_args])
@@ -193,7 +197,8 @@ class _Outliner:
         work = b.mul(b.minimum(trip, 1 << 20), iteration_cost(b, self.loop))
         return b.and_(b.ge(work, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
-    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None) -> list[Value]:
+    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None, shared: bool
+              ) -> list[Value]:
         """Emit both calls, and place the builder where they join; returns the results.
 
         Without a condition there is only that on several threads.
@@ -205,6 +210,8 @@ class _Outliner:
             assert block is not None and block.term is not None
             block.term.attrs["threads"] = roles
             block.term.attrs["left"] = len(self.left)
+            if shared:
+                block.term.attrs["shared"] = True
             return results
         many, one, after = (func.new_block(n) for n in ("threads", "alone", "together"))
         b.branch(enough, many, [], one, [])
