@@ -6,10 +6,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 
-from jitad import grad
+from jitad import grad, jit, vmap
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import compare, compiled
+from tests.gpu.running import OnDevice
 
 RNG = np.random.default_rng(9)
 SHARED = "if there are few, 128 threads for each iteration"
@@ -48,6 +50,40 @@ def test_inner_loops() -> None:
             compare(dataclasses.replace(case, given=given), SimulatedDriver(checked=True, order=order))
     slope = compiled(grad(lambda x: (triangle(x) ** 2).sum()), np.ones((4, 4)))
     compare(dataclasses.replace(slope, given=[RNG.normal(size=(40, 40))]), SimulatedDriver(checked=True))
+
+
+def test_rows_of_rows() -> None:
+    """``vmap`` of ``vmap`` stores where the results belong; so does a row that is made first, if it is as long."""
+    def halved(x: float, most: float) -> float:
+        while x > most:
+            x *= 0.5
+        return x
+
+    def nested(x: Any, most: Any) -> Any:
+        both = vmap(vmap(halved, (0, None)), (0, 0))(x, most)
+        return both, vmap(vmap(lambda v: np.stack((v, v * v))))(x), vmap(vmap(vmap(halved, (None, 0)), (0, None)))(
+            x, np.stack((most, most + 1), axis=1))
+
+    def rows(x: Any, longer: int) -> Any:
+        out = np.zeros((x.shape[0], x.shape[1] + longer))
+        for i in range(len(x)):
+            row = np.empty(x.shape[1])
+            for j in range(x.shape[1]):
+                row[j] = x[i, j] * 2
+            out[i] = row
+        return out
+    case = compiled(nested, np.ones((4, 4)), np.ones(4))
+    assert case.program.plan().count(SHARED) == 3
+    for order, (n, m) in enumerate(((1, 1), (3, 140), (40, 5))):
+        given = [RNG.uniform(0.2, 3, (n, m)), RNG.uniform(0.5, 2, n)]
+        for found, want in zip(OnDevice(jit(nested, target="cuda-sim"))(*given), jit(nested)(*given)):
+            np.testing.assert_array_equal(found, want)
+        compare(dataclasses.replace(case, given=given), SimulatedDriver(checked=True, order=order))
+    on_device, x = OnDevice(jit(rows, target="cuda-sim")), RNG.normal(size=(40, 5))
+    np.testing.assert_array_equal(on_device(x, 0), 2 * x)
+    for longer in (3, -3):
+        with pytest.raises(ValueError, match="broadcast"):
+            on_device(x, longer)
 
 
 def test_indices_out_of_bounds() -> None:

@@ -33,6 +33,7 @@ from ...ir.uses import ops_of
 from ..analysis.cost import iteration_cost
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from .independence import Dependent, Independence
+from .rows_in_place import rows_in_place
 from .share_inner import share_inner
 
 ENOUGH = 160_000
@@ -52,6 +53,8 @@ def outline(module: Module) -> None:
 
     Adds a note to ``module.notes`` for each loop, with its roles or the reason why it is not outlined.
     """
+    if module.gpu:
+        rows_in_place(module)
     for func in list(module.functions.values()):
         forest = loop_forest(func)
         todo = list(forest.roots)
