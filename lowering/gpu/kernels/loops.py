@@ -23,7 +23,7 @@ from ...llvm import types
 from ..device import reduce
 from ..device.emitter import Emitter, Shared
 from ..device.function import ADDS, call
-from ..device.thread import STACK
+from ..device.thread import stack_size
 from ..device.values import Memory, Part, assemble, parts_of
 from ..image import Kernel
 from .results import Reduced, finish_kernel, reduce_block, store_slot
@@ -97,7 +97,7 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     w = KernelWriter(shared, name, loc, block)
     memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
     depth = w.param("i64", "depth") if needs.recursion else "0"
-    w.stack = STACK if needs.recursion else 0
+    w.stack = stack_size() if needs.recursion else 0
     bounds = [w.bounds(known) for known in loops]
     scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
     reduced = [k for k in scalars if results[k].role not in ("last", "left")]
@@ -208,7 +208,7 @@ def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function, needs: Ne
     """
     w = KernelWriter(shared, name, loc, 1)
     ctx, out = w.param("ptr", "ctx"), w.param("ptr", "slots")
-    w.stack = STACK if needs.recursion else 0
+    w.stack = stack_size() if needs.recursion else 0
     given = [w.given(t, "given", k in resident) for k, t in enumerate(body.param_types)]
 
     def run(_: str, __: list[str]) -> list[str]:
