@@ -16,6 +16,7 @@ from ...loop_level.build.state import COMBINE
 from ...loop_level.nest_shape import captured_by, perfect_nest
 from ...loop_level.types import Buffer as LoopBuffer
 from ...loop_level.types import type_of
+from ...passes.parallel.duration import FUNCTION, VECTOR
 from ..llvm.types import Buffer, literal, register, split
 from ..math import libmvec, ops
 from ..threads import parallel_nests
@@ -23,7 +24,6 @@ from . import idioms
 from .printer import Printer
 
 WRITTEN_OUT = 8       # iterations
-ACCESS, LOOP = 3, 4   # instructions for a load or store with its address, and for a loop
 Body = Callable[[str, list[str]], Sequence[str]]
 
 
@@ -60,9 +60,9 @@ class NestPrinter(Printer):
         fn, each = self.fn, self.fn.product(counts[1:])
         if fn.module.module.parallel and op.attrs.get("independent") and not unbounded:
             walk = parallel_nests.Walk(counts[0], each, body, carried, self._join(op), note, self._captured(op),
-                                       _instructions(op.regions[0]))
+                                       _duration(op.regions[0]))
             if parallel_nests.possible(fn, walk):
-                return parallel_nests.run(fn, walk)
+                return parallel_nests.run(fn, walk, lambda: fn.loop(counts[0], body, carried, note=note, each=each))
         return fn.loop(counts[0], body, carried, note=note, each=each, unbounded=unbounded)
 
     def _captured(self, op: Op) -> dict[str, str]:
@@ -145,14 +145,14 @@ def _summands(index: Value) -> set[Value]:
     return set().union(*map(_summands, op.operands))
 
 
-def _instructions(body: Block) -> int:
-    """The approximate number of instructions of an iteration; one of an inner loop counts once."""
-    count = LOOP
+def _duration(body: Block) -> int:
+    """The time for an iteration, in picoseconds; an iteration of an inner loop counts once."""
+    time = VECTOR
     for op in body.ops:
         if op.name == "for":
-            count += _instructions(op.regions[0])
+            time += _duration(op.regions[0])
         elif op.name in ("load", "store"):
-            count += ACCESS
+            time += VECTOR
         else:
-            count += parallel_nests.CALL if IR_OPS[op.name].transcendental else 1
-    return count
+            time += IR_OPS[op.name].cost * (FUNCTION if IR_OPS[op.name].vector else VECTOR)
+    return time

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ...ir.graph import Block, Edge, Function, Value
+from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
 from ...passes.analysis.loops import Loop, LoopForest
@@ -82,10 +82,15 @@ class Places:
         return source
 
     def _source_of_param(self, block: Block, p: Value, source: dict[Value, Value]) -> Value:
-        edges = [e for _, e in self.preds[block]]
+        edges = self.preds[block]
         if block in self.heads:
-            edges = self._entries(self.heads[block]) if p in self.steady else []
-        found = {source.get(a, a) if (a := e.argument(p)) is not None else p for e in edges}
+            entries = self._entries(self.heads[block]) if p in self.steady else []
+            edges = [(b, e) for b, e in edges if e in entries]
+        found = set()
+        for b, e in edges:
+            a = e.argument(p)
+            given = a if a is not None else _shared_by_threads(b.term, p)
+            found.add(source.get(given, given) if given is not None else p)
         return found.pop() if len(found) == 1 else p
 
     def _worked_on(self, v: Value) -> Value | None:
@@ -140,6 +145,13 @@ class Places:
             made = [r for b in self.forest.dom.order for op in b.ops for r in op.results]
             self._small_roots = {find(r) for r in (*made, *self.slotted) if is_small(r.type)}
         return not self.is_held(v) and self.plan.roots.find(v) in self._small_roots
+
+
+def _shared_by_threads(call: Op | None, result: Value) -> Value | None:
+    """The array that a loop on several threads takes, and that its result is (``threads/parallel_calls.py``)."""
+    if call is None or "threads" not in call.attrs or "left" in call.attrs or not isinstance(result.type, Array):
+        return None
+    return call.operands[2 + result.index]
 
 
 def made_in_place(func: Function) -> int:

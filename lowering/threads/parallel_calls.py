@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Function, Op
 from ...ir.types import Array, Scalar, Type
+from ...passes.analysis.lanes import LANES
 from ...passes.analysis.loops import loop_forest
 from ..builder.function_builder import FunctionBuilder
 from ..builder.module_builder import ModuleBuilder
@@ -43,26 +44,34 @@ def _neutral(role: str, t: Scalar) -> str:
     return types.literal(-0.0 if t.is_float and value == 0 else value, t)
 
 
-def possible(module: ModuleBuilder, callee: Function, roles: Sequence[str]) -> bool:
-    """True if the callee works in place on the arrays that all threads share.  Otherwise one thread runs it."""
-    if module.target.is_gpu:
-        return False
+def _in_place(module: ModuleBuilder, callee: Function) -> set[int]:
+    """The results that are arrays of the caller."""
     where = Places(callee, plan(callee, module.sharing), loop_forest(callee)).sources()
     returns = [op for op in callee.all_ops() if op.name == "return"]
-    shared = [i for i, role in enumerate(roles) if role == "each"]
-    return all(where.get(op.operands[i]) is callee.params[2 + i] for op in returns for i in shared)
+    arrays = (i for i, t in enumerate(callee.result_types) if isinstance(t, Array))
+    return {i for i in arrays if all(where.get(op.operands[i]) is callee.params[2 + i] for op in returns)}
 
 
 def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
-    """The call on several threads if the context has them, otherwise a plain call.  Returns the results."""
+    """The call on several threads if the context has them, otherwise a plain call.  Returns the results.
+
+    Arrays among them are those of the caller (``planning/buffer_placement.py`` relies on it).  If the callee does not
+    work in place on arrays that all threads share, one thread runs it.
+    """
     roles: Sequence[str] = op.attrs["threads"]
     callee = fn.module.functions[op.attrs["callee"]]
     code, args = fn.code, [fn.values[v] for v in op.operands]
+    own = _in_place(fn.module, callee)
+    if not {i for i, role in enumerate(roles) if role == "each"} <= own:
+        return _alone(fn, callee, args, own)
     threads = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
     several, alone, after = code.label("several"), code.label("alone"), code.label("after")
     outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
     trip = fn.scalar(op.operands[1])
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    if callee.attrs.get("lanes"):                            # a share of fewer iterations would have no vectors
+        least = code.op(f"udiv i64 {trip}, {2 * LANES if op.attrs.get('uneven') else LANES}")
+        threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {least})", "threads")
     many = code.op(f"shl i64 {threads}, 1") if op.attrs.get("uneven") else threads
     shares = code.op(f"call i64 {smin}(i64 {many}, i64 {trip})", "shares")
     threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {trip})", "threads")
@@ -76,9 +85,24 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
         code.jump(after)
     leave(_Several(fn, callee, roles, args, shares).run(threads))
     code.start(alone)
-    leave(fn.call(callee, args))
+    leave(_alone(fn, callee, args, own))
     code.start(after)
     return [types.assemble(t, list(out)) for t, out in zip(callee.result_types, outs)]
+
+
+def _alone(fn: FunctionBuilder, callee: Function, args: list[Lowered], own: set[int]) -> list[Lowered]:
+    """The plain call; copies arrays to those of the caller, except those that are in place (``own``)."""
+    results = fn.call(callee, args)
+    for i, result in enumerate(results):
+        given = args[2 + i] if isinstance(result, Buffer) else None
+        if isinstance(result, Buffer) and isinstance(given, Buffer):
+            if i not in own:
+                size = fn.mul(fn.product(given.sizes), str(types.width(given.dtype)))
+                fn.writer.declare("llvm.memmove.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+                into = f"ptr {given.ptr}, ptr {result.ptr}"
+                fn.code.do(f"call void @llvm.memmove.p0.p0.i64({into}, i64 {size}, i1 false)")
+            results[i] = given
+    return results
 
 
 class _Several:

@@ -2,7 +2,8 @@
 
 The loop's body becomes a function that runs the iterations of one share.  The values that it captures from the
 enclosing function are words of the job.  Partial results of reductions are combined in the order of the shares.  A
-run-time test decides whether there is enough work; if not, the same function runs all iterations at once.
+run-time test decides whether the nest takes long enough (``passes/parallel/duration.py``).  If not, one thread runs it:
+by the same function, or in a loop of the program, which may run often, as a nest in place.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..builder.function_builder import FunctionBuilder
+from ...passes.parallel.duration import ENOUGH
+from ..builder.function_builder import FunctionBuilder, unlikely
 from ..llvm.emit import Code, global_name
 from ..memory import arena
 from . import thread_pool
 
-ENOUGH = 400_000
-"""Approximate number of instructions above which several threads are faster."""
 LEAST = 64                    # iterations at least, if their number is known
-CALL = 16                     # instructions that a call counts as
 
 Carried = Sequence[tuple[str, str]]
 Body = Callable[[str, list[str]], Sequence[str]]
@@ -30,7 +29,7 @@ class Walk:
     """``for i in range(n)``: an iteration emits ``body(i, carried)`` and processes ``each`` elements.
 
     ``join`` combines two partial results; ``note`` goes on the back edge.  ``captured``: the names that the body reads
-    from outside, with their types; ``weight``: the approximate number of instructions for an element.
+    from outside, with their types; ``duration``: the time for an element, in picoseconds.
     """
 
     n: str
@@ -40,7 +39,7 @@ class Walk:
     join: Join | None
     note: str
     captured: dict[str, str]
-    weight: int
+    duration: int
 
 
 def possible(fn: FunctionBuilder, walk: Walk) -> bool:
@@ -52,15 +51,40 @@ def possible(fn: FunctionBuilder, walk: Walk) -> bool:
     return fn.module.module.parallel and (not walk.carried or walk.join is not None)
 
 
-def run(fn: FunctionBuilder, walk: Walk) -> list[str]:
-    """Emit the loop; returns the final carried values."""
+def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> list[str]:
+    """Emit the loop; returns the final carried values.  ``in_place`` emits it for one thread."""
+    code = fn.code
+    ask, several, alone, after = (code.label(name) for name in ("ask", "several", "alone", "after"))
+    kinds = [t for t, _ in walk.carried]
+    outs = [code.phi(t, after) for t in kinds]
+
+    def leave(results: list[str]) -> None:
+        for out, result in zip(outs, results):
+            code.add_incoming(out, result)
+        code.jump(after)
+    inside = fn.forest.loop_of(fn.block) is not None
+    job, share = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), _share(fn, walk)
+    time = fn.mul(fn.mul(walk.n, walk.each), str(walk.duration))
+    code.branch(code.op(f"icmp sgt i64 {time}, {ENOUGH}", "c"), ask, alone, unlikely(fn.writer) if inside else "")
+    code.start(ask)
+    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    crew = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
+    shares = code.op(f"call i64 {smin}(i64 {crew}, i64 {walk.n})", "shares")
+    code.branch(code.op(f"icmp sgt i64 {shares}, 1", "c"), several, alone)
+    code.start(several)
+    leave(_on_threads(fn, walk, job, share, shares, many=True))
+    code.start(alone)
+    leave(in_place() if inside else _on_threads(fn, walk, job, share, "1", many=False))
+    code.start(after)
+    return list(outs)
+
+
+def _on_threads(fn: FunctionBuilder, walk: Walk, job: str, share: str, shares: str, many: bool) -> list[str]:
+    """Fill the job, and run its shares: on threads, or at once if there is one."""
     code = fn.code
     fn.count_iterations(walk.n, walk.each)
-    share = _share(fn, walk)
-    width = 8 * (len(thread_pool.ROW) + len(walk.carried))
-    job, top = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), fn.field("arena_top")
+    width, top = 8 * (len(thread_pool.ROW) + len(walk.carried)), fn.field("arena_top")
     mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
-    shares = _shares(fn, walk)
     rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
     words = {thread_pool.at(name): value for name, value in {
         "shares": f"i64 {shares}", "threads": f"i64 {shares}", "trip": f"i64 {walk.n}", "rows": f"ptr {rows}",
@@ -69,7 +93,11 @@ def run(fn: FunctionBuilder, walk: Walk) -> list[str]:
         words[_argument(i)] = f"i8 {code.op(f'zext i1 {value} to i8')}" if t == "i1" else f"{t} {value}"
     for offset, word in words.items():
         code.do(f"store {word}, ptr {_at(code, job, offset)}, align 8")
-    _call(fn, share, job, rows, shares)
+    if many:
+        status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
+        fn.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+    else:
+        code.op(f"call i32 {share}(ptr %ctx, ptr {job}, i64 0, ptr {rows})")
     results = _joined(fn, walk, rows, shares, width)
     code.do(f"store ptr {mark}, ptr {top}, align 8")
     return results
@@ -124,37 +152,6 @@ def _load(code: Code, name: str, offset: int, t: str) -> None:
 
 
 # --- the caller -------------------------------------------------------------------------------------
-
-def _shares(fn: FunctionBuilder, walk: Walk) -> str:
-    """The number of shares: that of the threads if there is enough work, else one."""
-    code = fn.code
-    work = fn.mul(fn.mul(walk.n, walk.each), str(walk.weight))
-    many, done, before = code.label("many"), code.label("cut"), code.here
-    shares = code.phi("i64", done, "shares")
-    code.add_incoming(shares, "1", before)
-    code.branch(code.op(f"icmp sgt i64 {work}, {ENOUGH}", "c"), many, done)
-    code.start(many)
-    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-    crew = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
-    code.add_incoming(shares, code.op(f"call i64 {smin}(i64 {crew}, i64 {walk.n})"))
-    code.jump(done)
-    code.start(done)
-    return shares
-
-
-def _call(fn: FunctionBuilder, share: str, job: str, rows: str, shares: str) -> None:
-    code = fn.code
-    several, alone, done = code.label("several"), code.label("alone"), code.label("done")
-    code.branch(code.op(f"icmp sgt i64 {shares}, 1", "c"), several, alone)
-    code.start(several)
-    status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
-    fn.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
-    code.jump(done)
-    code.start(alone)
-    code.op(f"call i32 {share}(ptr %ctx, ptr {job}, i64 0, ptr {rows})")
-    code.jump(done)
-    code.start(done)
-
 
 def _joined(fn: FunctionBuilder, walk: Walk, rows: str, shares: str, width: int) -> list[str]:
     """The rows, combined in order."""

@@ -344,7 +344,7 @@ class Several:
         self.fun = fun
 
     def __call__(self, *args: Any) -> Any:
-        with (mock.patch.object(outline, "ENOUGH", 0), mock.patch.object(outline, "ADDS_FOR_ELEMENT", 0),
+        with (mock.patch.object(outline, "ENOUGH", 0), mock.patch.object(outline, "ELEMENT", 0),
               mock.patch.object(parallel_nests, "ENOUGH", 0)):
             return self.fun(*args)
 

@@ -41,7 +41,7 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three threads, even for little work."""
     monkeypatch.setattr(openmp, "threads", lambda: 3)
     monkeypatch.setattr(outline, "ENOUGH", 0)
-    monkeypatch.setattr(outline, "ADDS_FOR_ELEMENT", 0)
+    monkeypatch.setattr(outline, "ELEMENT", 0)
     monkeypatch.setattr(parallel_nests, "ENOUGH", 0)
     use_threads(3)
     yield
@@ -847,8 +847,8 @@ def test_a_forked_process_has_one_thread(tmp_path: Path) -> None:
     out = run_alone(tmp_path / "forks.py", """
         import os, numpy as np
         from jitad import jit
-        from jitad.passes import parallel
-        parallel.ENOUGH = 0
+        from jitad.passes.parallel import outline
+        outline.ENOUGH = 0
         def f(x):
             s = 0.0
             for i in range(len(x)):

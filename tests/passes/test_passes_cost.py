@@ -15,10 +15,11 @@ from jitad.passes.analysis.cost import (
     element_cost,
     formula_cost,
     frequency,
-    iteration_cost,
     op_cost,
 )
 from jitad.passes.analysis.loops import loop_forest
+from jitad.passes.analysis.sizes import Solver
+from jitad.passes.parallel.duration import FUNCTION, SERIAL, Duration
 
 OPERATIONS = """
 func @f(%a: f64[3, 4], %v: f64[?], %x: f64) -> (f64) {
@@ -54,14 +55,17 @@ def test_what_is_cheap() -> None:
 
 
 LOOPS = """
-func @f(%n: i64, %m: i64, %x: f64) -> (f64) {{
+func @f(%m: i64, %x: f64) -> (f64) {{
 ^entry:
   %zero = const 0 : i64
   %one = const 1 : i64
+  %five = const 5 : i64
   %seven = const 7 : i64
+  %n = const 10 : i64
   jump ^outer(%zero, %x)
 ^outer(%i: i64, %y: f64):
-  %k = add %i, %m : i64
+  %k = mod %i, %m : i64
+  %h = add %i, %five : i64
   jump ^inner(%zero, %y)
 ^inner(%j: i64, %z: f64):
   %e = exp %z : f64
@@ -78,13 +82,14 @@ func @f(%n: i64, %m: i64, %x: f64) -> (f64) {{
 """
 
 
-@pytest.mark.parametrize("trip, times", [("%seven", 7), ("%k", ASSUMED)], ids=["known", "not known before the loop"])
-def test_an_iteration_has_the_loops_in_it(trip: str, times: int) -> None:
+@pytest.mark.parametrize("trip, times", [("%seven", 7), ("%k", ASSUMED), ("%h", 10)],
+                         ids=["known", "not known before the loop", "in the middle"])
+def test_the_time_of_an_iteration_has_the_loops_in_it(trip: str, times: int) -> None:
     func = parse_module(LOOPS.format(trip=trip)).functions["f"]
     forest = loop_forest(func)
     (outer,) = forest.roots
-    cost = iteration_cost(Builder(func.entry), outer)
-    inner = TRANSCENDENTAL + 2
-    assert cost.const == 3 + times * inner
+    time = Duration(Builder(func.entry), forest, outer, Solver(func), fastmath=False).of_iteration()
+    inner = TRANSCENDENTAL * FUNCTION + 2 * SERIAL             # it carries a value that is no sum
+    assert time.const == (3 + 2 * EXPENSIVE) * SERIAL + times * inner
     blocks = func.entry, outer.head, outer.children[0].head
     assert [frequency(forest, b) for b in blocks] == [1, ASSUMED, ASSUMED ** 2]

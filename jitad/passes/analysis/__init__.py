@@ -15,7 +15,7 @@ Files, in reading order::
     induction         facts about loop parameters, by induction
     facts             what holds at each point, by branches, checks and counters; conditions decided by it
     float_signs       floats that cannot be negative
-    cost              the cost model: of an element, an op, an iteration; the frequency of a block
+    cost              the cost model: of an element, an op, a formula; the frequency of a block
     lanes             the number of lanes of a vectorised outer loop
     accumulator_webs  the path of an accumulator through loops and recursive calls
     recursion_slice   the part of a recursive function that depends on arguments alone

@@ -6,7 +6,6 @@ element of its result, is a column of the op table (``OpDef.cost``): ``EXPENSIVE
 
 * ``element_cost``: of an op whose elements are computed where they are read (fusion in the lowering);
 * ``op_cost``: of an op and all elements of its result;
-* ``iteration_cost``: of an iteration of a loop, computed by the program itself (``outline``);
 * ``formula_cost``: of an op in a formula (``algebra``);
 * ``frequency``: how often a block runs (``array_sroa``);
 * ``CHEAP``: ops that are recomputed rather than stored (``ad.storage``).
@@ -19,11 +18,10 @@ from __future__ import annotations
 
 from math import prod
 
-from ...ir.builder import Builder
-from ...ir.graph import Block, Op, Value
+from ...ir.graph import Block, Op
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Array
-from .loops import Loop, LoopForest, counted
+from .loops import LoopForest
 
 ASSUMED = 16
 """The assumed number of iterations of a loop, or elements of an axis, where it is not known."""
@@ -31,8 +29,6 @@ CALL = 64
 """The cost of a call, whatever it calls."""
 DEEPEST = 4
 """The loop depth up to which the frequency of a block grows."""
-MOST, LARGEST = 1 << 20, 1 << 40
-"""Bounds of trip counts and of costs, so that the estimate cannot wrap."""
 
 INDEX_MAPS = frozenset("get slice reshape transpose as_type broadcast_to fill iota".split())
 """Ops of which an element is an element of the operand, a scalar, or an index."""
@@ -63,22 +59,6 @@ def op_cost(op: Op) -> int:
             if isinstance(v.type, Array) and op.name not in ("set", "add_at"):
                 elements = max(elements, prod(ASSUMED if d is None else d for d in v.type.dims))
     return elements * definition.cost
-
-
-def iteration_cost(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
-    """The cost of an iteration, computed at ``b``, before the loop (or before ``outer``, around it): of loops in it as
-    far as their length is known there.
-    """
-    outer = outer or loop
-    inner = {x for child in loop.children for x in child.blocks}
-    total = b.const(sum(op_cost(op) for x in loop.blocks - inner for op in x.all_ops()))
-    for child in loop.children:
-        known = counted(child)
-        trip = b.const(ASSUMED)
-        if known is not None and (known.trip.const is not None or known.trip.block not in outer.blocks):
-            trip = b.const(known.trip.const) if known.trip.const is not None else known.trip
-        total = b.add(total, b.minimum(b.mul(b.minimum(trip, MOST), iteration_cost(b, child, outer)), LARGEST))
-    return total
 
 
 def frequency(forest: LoopForest, block: Block) -> int:

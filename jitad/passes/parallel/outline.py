@@ -2,12 +2,14 @@
 
 A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried…, captured…) -> (carried…, last…)``, which
 executes the iterations from ``first`` to before ``end``.  A call over [0, m), followed by a call over [m, n) with its
-results, is equal to a call over [0, n).  So the call ``@f.loop(0, n, …)`` replaces the loop.  There are two such calls,
-one of them for several threads.  An estimate of the work decides whether it pays to wake the threads::
+results, is equal to a call over [0, n).  So the call ``@f.loop(0, n, …)`` replaces the loop.  An estimate of the time
+that the loop takes decides whether it pays to wake the threads (``duration.py``)::
 
-    branch work >= ENOUGH, ^threads, ^alone
+    branch time >= ENOUGH, ^threads, ^alone
     ^threads:  call @f.loop(0, n, …) {threads, uneven}
     ^alone:    call @f.loop(0, n, …)
+
+A loop in a serial one stays at ``^alone``, as it is: it may be short, and run often.
 
 Attributes of the first call:
 
@@ -30,22 +32,21 @@ from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import I64, Array, Type
 from ...ir.uses import ops_of
-from ..analysis.cost import iteration_cost
+from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
+from ..analysis.sizes import Solver
+from .duration import ENOUGH, MOST, Duration
 from .independence import Dependent, Independence
 from .rows_in_place import rows_in_place
 from .share_inner import share_inner
 
-ENOUGH = 160_000
-"""The least work for several threads, in additions: some five microseconds of a loop that becomes vectors, and eighty
-of one that does not.  With 40,000, loops of vectors that take three microseconds were cut: soft shortest paths took 3.6
-times as long on two threads as on one, denoising by total variation twice as long."""
 MOST_ITERATIONS = 1 << 48
 """A bound of the trip count, with which index windows cannot wrap (``independence.LARGEST_STEP``)."""
 FEW = 32
 """A loop of fewer iterations is no kernel of its own: it would not fill one warp."""
-ADDS_FOR_ELEMENT = 16
-"""The cost of one element of an array that each thread has of its own: it is cleared and added once for each thread."""
+ELEMENT = 2_000
+"""The time for one element of an array that each thread has of its own, in picoseconds: it is cleared and added once
+for each thread, beyond the caches."""
 
 
 def outline(module: Module) -> None:
@@ -57,11 +58,11 @@ def outline(module: Module) -> None:
         rows_in_place(module)
     for func in list(module.functions.values()):
         forest = loop_forest(func)
-        todo = list(forest.roots)
+        todo, sizes = list(forest.roots), Solver(func)
         while todo:
             loop = todo.pop()
             try:
-                _Outliner(module, func, forest, loop).run()
+                _Outliner(module, func, forest, loop, sizes).run()
             except Dependent as reason:
                 at = f", line {reason.loc.line}" if reason.loc.line else ""
                 module.notes.append((_loc(loop, func), f"one thread: {reason.reason}{at}"))
@@ -77,8 +78,8 @@ def _loc(loop: Loop, func: Function) -> Loc:
 class _Outliner:
     """Replaces one loop by a function and two calls of it; raises ``Dependent`` if it is not independent."""
 
-    def __init__(self, module: Module, func: Function, forest: LoopForest, loop: Loop) -> None:
-        self.module, self.func, self.forest, self.loop = module, func, forest, loop
+    def __init__(self, module: Module, func: Function, forest: LoopForest, loop: Loop, sizes: Solver) -> None:
+        self.module, self.func, self.forest, self.loop, self.sizes = module, func, forest, loop, sizes
         known = counted(loop)
         if known is None or loop.exit is None:
             raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
@@ -110,17 +111,24 @@ class _Outliner:
         b = Builder(self.loop.preheader, position)
         assert self.loop.preheader is not None and self.loop.exit is not None
         entry, exit_args = list(self.loop.entry_edge().args), list(self.loop.exit_edge().args)
-        self.loop.preheader.term = None
+        exit = self.loop.exit
         inits = [entry[p.index] for p in self.carried]
         enough = None if self.module.gpu else self._pays(b, inits)
+        self.loop.preheader.term = None
         args = [b.const(0), self.known.trip, *inits, *captured]
         shared = self.module.gpu and not self.left and all(
             role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
-        results = self._call(b, body, [*args, *(map(b.const, (0, 1)) if shared else ())], enough, shared)
+        if shared:
+            args += map(b.const, (0, 1))
+        stays = enough is not None and self.loop.parent is not None
+        if stays:
+            own_exit(self.func, _latch(self.loop), exit)
+        results = self._call(b, body, args, enough, entry if stays else None, shared)
         finals = dict(zip([*(self.loop.back_edge().args[p.index] for p in self.carried), *self.left], results))
         finals[self.known.next] = self.known.trip
-        b.jump(self.loop.exit, [finals.get(a, a) for a in exit_args])
-        self.func.blocks = [x for x in self.func.blocks if x not in self.region]
+        b.jump(exit, [finals.get(a, a) for a in exit_args])
+        if not stays:
+            self.func.blocks = [x for x in self.func.blocks if x not in self.region]
         roles = ", ".join(f"{p.hint or 'value'}: {role}" for p, role in self.roles.items())
         self.module.notes.append((position, f"several threads{': ' if roles else ''}{roles}"))
 
@@ -139,7 +147,7 @@ class _Outliner:
         results = [*(p.type for p in self.carried), *(v.type for v in self.left)]
         hints = ["first", "end", *(p.hint for p in self.carried), *(v.hint for v in captured)]
         body = self.module.add(Function(self.module.unique_name(f"{self.func.name}.loop"), kinds, results, hints))
-        body.loc = _loc(loop, self.func)
+        body.loc, body.attrs["threads"] = _loc(loop, self.func), True
         body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # updated in place
         first, end, *rest = body.params
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
@@ -188,23 +196,25 @@ class _Outliner:
     # --- the calls ------------------------------------------------------------------------------------
 
     def _pays(self, b: Builder, inits: list[Value]) -> Value:
-        """Emit the test that there is enough work for several threads."""
+        """Emit the test that the loop takes long enough for several threads."""
         least = b.const(ENOUGH)
         for p, init in zip(self.carried, inits):
             if isinstance(p.type, Array) and self.roles[p] != "each":
-                size = b.const(ADDS_FOR_ELEMENT)
+                time = b.const(ELEMENT)
                 for n in b.dims(init):
-                    size = b.mul(size, n)
-                least = b.add(least, size)
+                    time = b.mul(time, b.minimum(n, MOST))
+                least = b.add(least, time)
         trip = self.known.trip
-        work = b.mul(b.minimum(trip, 1 << 20), iteration_cost(b, self.loop))
-        return b.and_(b.ge(work, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
+        each = Duration(b, self.forest, self.loop, self.sizes, self.module.fastmath).of_iteration()
+        time = b.mul(b.minimum(trip, MOST), each)
+        return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
-    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None, shared: bool
-              ) -> list[Value]:
-        """Emit both calls, and place the builder where they join; returns the results.
+    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None,
+              entry: list[Value] | None, shared: bool) -> list[Value]:
+        """Emit the calls, and place the builder behind them; returns the results.
 
-        Without a condition there is only that on several threads.
+        Without a condition there is only that on several threads.  With ``entry``, the arguments of its head, the loop
+        itself stays for one thread, and the builder is behind the call only.
         """
         func = self.func
         roles = (*self.roles.values(), *["last"] * len(self.left))
@@ -216,19 +226,32 @@ class _Outliner:
             if shared:
                 block.term.attrs["shared"] = True
             return results
-        many, one, after = (func.new_block(n) for n in ("threads", "alone", "together"))
+        many, one = func.new_block("threads"), func.new_block("alone")
+        before = b.block
         b.branch(enough, many, [], one, [])
-        for block in (many, one):
-            b.at(block)
-            results = b.call_then(body.name, args, body.result_types)
-            assert block.term is not None
-            if block is many:
-                block.term.attrs["threads"] = roles
-                if self._is_uneven():
-                    block.term.attrs["uneven"] = True
-            b.jump(after, results)
+        if entry is not None:
+            assert before is not None and before.term is not None
+            before.term.attrs["rare"] = True                 # what the loop itself needs stays in registers
+            b.at(one)
+            b.jump(self.loop.head, entry)
+            b.at(many)
+            return self._on_threads(b, body, args, roles)
+        after = func.new_block("together")
+        b.at(one)
+        b.jump(after, b.call_then(body.name, args, body.result_types))
+        b.at(many)
+        b.jump(after, self._on_threads(b, body, args, roles))
         b.at(after)
         return [after.add_param(t) for t in body.result_types]
+
+    def _on_threads(self, b: Builder, body: Function, args: list[Value], roles: tuple[str, ...]) -> list[Value]:
+        block = b.block
+        results = b.call_then(body.name, args, body.result_types)
+        assert block is not None and block.term is not None
+        block.term.attrs["threads"] = roles
+        if self._is_uneven():
+            block.term.attrs["uneven"] = True
+        return results
 
     def _is_uneven(self) -> bool:
         """True if the trip count of an inner loop varies, in which case it probably grows or shrinks."""

@@ -100,6 +100,8 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
         del func.blocks[count:]
         return
     chunks.enter(sizes, short)
+    if loop.parent is None and "threads" in func.attrs:
+        func.attrs["lanes"] = True                              # each thread needs as many iterations
     seen |= {*func.blocks[count:], *loop.blocks}
     taken |= {*func.blocks[count:], *loop.blocks}
 
