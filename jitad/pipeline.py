@@ -43,6 +43,7 @@ from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
@@ -228,6 +229,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dot_products", _plain(dot_products)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
+    ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
     ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -239,7 +241,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
                         "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
                         "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
-                        "jump_threading"})
+                        "loop_load_elimination", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -279,7 +281,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "jump_threading": jump_threading, "copy_insertion": copy_insertion,
+    "loop_load_elimination": loop_load_elimination, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 
