@@ -48,6 +48,7 @@ from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
+from .passes.nests.scalarise import scalarise
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -60,6 +61,7 @@ from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
+from .passes.vectorise.index_set_splitting import index_set_splitting
 from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
@@ -93,10 +95,24 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         licm(module)
 
 
+def _index_set_splitting(module: Module, roots: Sequence[str]) -> None:
+    """``index_set_splitting``, and the branches that its copies decide."""
+    if index_set_splitting(module):
+        simplify(module)
+        cse(module)
+
+
 def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
     if check_hoisting(module):
         simplify(module)
         cse(module)
+
+
+def _scalarise(derived: bool) -> Pass:
+    def run_pass(module: Module, roots: Sequence[str]) -> None:
+        if scalarise(module, derived):
+            simplify(module)
+    return run_pass
 
 
 def _interchange(derived: bool) -> Pass:
@@ -181,6 +197,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
+    ("adjoint", "index_set_splitting", _index_set_splitting),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
     ("adjoint", "induction_variables", _plain(induction_variables)),
     ("adjoint", "check_elimination", _plain(check_elimination)),
@@ -194,6 +211,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _interchange(derived=False)),
     ("adjoint", "matrix_products", _matrix_products),
     ("adjoint", "privatisation", _privatisation),
@@ -215,11 +233,14 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
+    ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _interchange(derived=True)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
+    ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
+    ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _loop_unswitch),
@@ -246,10 +267,11 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
-                        "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
-                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
-                        "loop_load_elimination", "chain_reassociation", "jump_threading"})
+NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch",
+                        "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
+                        "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
+                        "dot_products", "index_set_splitting", "loop_load_elimination", "chain_reassociation",
+                        "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -275,9 +297,10 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "size_versions": size_versions,
+    "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
-    "matrix_products": matrix_products,
+    "matrix_products": matrix_products, "scalarise": lambda module: scalarise(module, derived=True),
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
