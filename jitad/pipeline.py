@@ -291,6 +291,16 @@ def _zero_cotangents(module: Module) -> None:
         zero_cotangents(module, iterations)
 
 
+def _interchanged(module: Module) -> None:
+    """Loop interchange: the loop over neighbouring elements goes inside, in derivatives too."""
+    interchange(module, derived=True)
+
+
+def _scalarised(module: Module) -> None:
+    """Sums of rows and slices over a loop, written as loops over their elements."""
+    scalarise(module, derived=True)
+
+
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
@@ -299,8 +309,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "size_versions": size_versions,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
-    "matrix_products": matrix_products, "scalarise": lambda module: scalarise(module, derived=True),
+    "check_hoisting": check_hoisting, "interchange": _interchanged,
+    "matrix_products": matrix_products, "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
