@@ -229,7 +229,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
-    ("optimized", "dce", _DCE),
+    ("optimized", "dce", lambda module, roots: dce(module, roots) if module.fastmath else None),
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),

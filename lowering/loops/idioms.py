@@ -69,7 +69,8 @@ def transposed(loops: list[Op]) -> tuple[Op, Op] | None:
 def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
     """Call the routine, and copy the rows that remain (columns of the result) element by element.
 
-    Small matrices, and those whose copy threads share, are transposed by loops.
+    The copy may be of a part of the matrix, whose rows are longer.  Small matrices, and those whose copy threads share,
+    are transposed by loops.
     """
     fn, to, origin = p.fn, store.operands[1], load.operands[0]
     t = buffer_type(to).dtype
@@ -77,9 +78,10 @@ def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
     if not alone or not t.is_float or len(counts) != 2 or all(n[0] != "%" for n in counts):
         return False
     (columns, rows), a, b = counts, p.buffer(to), p.buffer(origin)
+    width, length = a.sizes[1], b.sizes[1]                   # of the rows in memory
     rest = fn.code.op(f"and i64 {rows}, {transpose.side(fn.target, t) - 1}", "n")
     whole = fn.sub(rows, rest)
-    fn.code.do(f"call void {transpose.declare(fn.writer, t)}(ptr {a.ptr}, i64 {rows}, ptr {b.ptr}, i64 {columns}, "
+    fn.code.do(f"call void {transpose.declare(fn.writer, t)}(ptr {a.ptr}, i64 {width}, ptr {b.ptr}, i64 {length}, "
                f"i64 {whole}, i64 {columns})")
 
     def row(i: str, _: list[str]) -> list[str]:
@@ -87,8 +89,8 @@ def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
         return fn.loop(columns, lambda j, _: element(i, j), note=fn.writer.loop_note(cold=True))
 
     def element(i: str, j: str) -> list[str]:
-        x = fn.load(t, b.ptr, fn.add(fn.mul(i, columns), j))
-        fn.store(t, x, a.ptr, fn.add(fn.mul(j, rows), i), p.notes[to])
+        x = fn.load(t, b.ptr, fn.add(fn.mul(i, length), j))
+        fn.store(t, x, a.ptr, fn.add(fn.mul(j, width), i), p.notes[to])
         return []
     fn.loop(rest, row, each=columns)
     return True

@@ -202,6 +202,8 @@ def counted(loop: Loop) -> Counted | None:
     latch = loop.latch
     if latch is None or loop.preheader is None or latch.term is None or latch.term.name != "branch":
         return None
+    if loop.entry_edge().block is not loop.head:           # changed since the loop was found
+        return None
     test = latch.term.operands[0].op
     if test is None or test.name != "lt" or latch.term.edges[0].block is not loop.head:
         return None
