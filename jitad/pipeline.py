@@ -43,6 +43,7 @@ from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
@@ -58,6 +59,7 @@ from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
+from .passes.vectorise.index_set_splitting import index_set_splitting
 from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
@@ -89,6 +91,13 @@ def _peel(module: Module, roots: Sequence[str]) -> None:
         simplify(module)
         cse(module)
         licm(module)
+
+
+def _index_set_splitting(module: Module, roots: Sequence[str]) -> None:
+    """``index_set_splitting``, and the branches that its copies decide."""
+    if index_set_splitting(module):
+        simplify(module)
+        cse(module)
 
 
 def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
@@ -173,6 +182,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
+    ("adjoint", "index_set_splitting", _index_set_splitting),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
     ("adjoint", "induction_variables", _plain(induction_variables)),
     ("adjoint", "check_elimination", _plain(check_elimination)),
@@ -228,6 +238,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dot_products", _plain(dot_products)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
+    ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
     ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -239,7 +250,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
                         "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
                         "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
-                        "jump_threading"})
+                        "index_set_splitting", "loop_load_elimination", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -265,6 +276,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "size_versions": size_versions,
+    "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
     "matrix_products": matrix_products,
@@ -279,7 +291,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "jump_threading": jump_threading, "copy_insertion": copy_insertion,
+    "loop_load_elimination": loop_load_elimination, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 

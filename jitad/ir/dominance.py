@@ -39,7 +39,8 @@ def shape_of_control(func: Function) -> list[Any]:
         shape.append(b)
         if b.term is not None:
             shape.append(b.term.name)
-            shape += [e.block for e in b.term.edges]
+            for e in b.term.edges:
+                shape.append(e.block)
     return shape
 
 

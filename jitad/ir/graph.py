@@ -94,7 +94,8 @@ class Edge:
 
     def passed(self) -> Iterator[tuple[Value, Value]]:
         """Pairs of parameter and argument."""
-        return zip(self.block.params[self.offset:], self.args)
+        params, args = self.block.params, self.args
+        return zip(params[len(params) - len(args):], args)
 
     def argument(self, param: Value) -> Value | None:
         """The argument for ``param``, or None if that receives a result of a call."""
@@ -128,16 +129,21 @@ class Op:
 
     def used(self) -> Sequence[Value]:
         """Every value that the op reads: operands, then edge arguments."""
-        return [*self.operands, *(v for edge in self.edges for v in edge.args)] if self.edges else self.operands
+        if not self.edges:
+            return self.operands
+        found = [*self.operands]
+        for edge in self.edges:
+            found += edge.args
+        return found
 
     def replace_uses(self, mapping: dict[Value, Value]) -> None:
         """Rewrite operands and edge arguments through ``mapping`` (other values are unchanged)."""
-        for v in self.operands:
-            if v in mapping:
-                self.operands = [mapping.get(v, v) for v in self.operands]
-                break
+        unaffected, get = mapping.keys().isdisjoint, mapping.get
+        if not unaffected(self.operands):
+            self.operands = [get(v, v) for v in self.operands]
         for edge in self.edges:
-            edge.args = [mapping.get(v, v) for v in edge.args]
+            if not unaffected(edge.args):
+                edge.args = [get(v, v) for v in edge.args]
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.attrs or ''} {self.operands}>"
@@ -167,7 +173,10 @@ class Block:
             p.index = i
 
     def successors(self) -> list[Block]:
-        return [e.block for e in self.term.edges] if self.term else []
+        edges = self.term.edges if self.term is not None else ()
+        if len(edges) == 1:                                  # most blocks; a comprehension is a call
+            return [edges[0].block]
+        return [e.block for e in edges] if edges else []
 
     def all_ops(self) -> Iterator[Op]:
         """The operations, then the terminator."""

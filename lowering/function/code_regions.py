@@ -39,11 +39,12 @@ class Region:
     after: str
 
 
-def regions(code: Code, failure: str, size: int, least: int, apart: Set[str] = frozenset()) -> list[Region]:
+def regions(code: Code, failure: str, size: int, least: int, apart: Set[str]) -> list[Region]:
     """The regions of a function, of at least ``size`` instructions each.
 
-    Code between two cuts that has more than ``least`` instructions is cut itself.  Regions with blocks in ``apart``
-    have no others that could be in another region, and may be shorter.
+    Code between two cuts that has more than ``least`` instructions is cut itself.  ``apart``: the heads of the loops
+    that LLVM may vectorise.  These stay whole, and regions with them have no other blocks that could be in another
+    region, and may be shorter.
     """
     return _Search(code, failure, size, least, apart).found
 
@@ -98,8 +99,7 @@ class _Search:
                 self._area(arm, own)
                 elsewhere |= own
         for loop in loops(following, group):
-            if loop[0] not in elsewhere and self._length(loop) > LOOPS * self.least \
-                    and not may_be_vectorised(self.code, self.following, loop):
+            if loop[0] not in elsewhere and loop[0] not in self.apart and self._length(loop) > LOOPS * self.least:
                 self._area(loop[0], set(loop))
         return len(self.found) > before
 
@@ -129,16 +129,18 @@ def all_loops(following: Edges) -> list[list[str]]:
 
 
 def _inner(following: Edges, loop: Sequence[str]) -> list[list[str]]:
-    return loops(_inside(following, set(loop), loop[0]), loop)
+    return [] if len(loop) == 1 else loops(_inside(following, set(loop), loop[0]), loop)
 
 
-def split_long_blocks(code: Code, failure: str, size: int, least: int) -> None:
-    """Split long blocks into blocks of ``size`` instructions, those of loops where the loop is cut."""
-    following = edges(code, failure)
-    long = {label for label in following if len(code.lines_of(label)) > 2 * size}
-    for loop in reversed(all_loops(following)) if long else ():           # inner ones first
+def split_long_blocks(code: Code, loops: Sequence[Sequence[str]], apart: Set[str], size: int, least: int) -> None:
+    """Split long blocks into blocks of ``size`` instructions, those of loops where the loop is cut.
+
+    ``loops``: all loops, which keep their heads; ``apart``: see ``regions``.
+    """
+    long = {label for label in code.labels() if len(code.lines_of(label)) > 2 * size}
+    for loop in reversed(loops) if long else ():                          # inner ones first
         length = sum(len(code.lines_of(label)) for label in loop)
-        if length > LOOPS * least and not may_be_vectorised(code, following, loop):
+        if length > LOOPS * least and loop[0] not in apart:
             for label in long.intersection(loop):
                 code.split(label, _bounds(code.lines_of(label), size))
         long.difference_update(loop)

@@ -6,7 +6,7 @@ for interrupts and release memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
@@ -27,10 +27,13 @@ class Flow:
     """Lowers the control flow of one function.
 
     ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).  ``_postponed``:
-    checks of the block, each with an earlier one that need not be tested if this one holds.
+    checks of the block, each with an earlier one that need not be tested if this one holds.  ``late``: checks, each
+    with the later check of an index that fails if they would (``planning/deferred_casts.py``).  ``_open``: those of the
+    block that have not been tested.
     """
 
-    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch) -> None:
+    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch, late: Mapping[Op, Op]) -> None:
+        self.late, self._open = late, list[Op]()
         self.fn, self.code, self.polling, self.scratch = fn, fn.code, polling, scratch
         self.labels: dict[Block, str] = {}
         self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
@@ -192,17 +195,26 @@ class Flow:
 
         A test for NaN is left to the next check if that fails for NaN as well, which then tells which one failed.
         """
-        fn, code = self.fn, self.code
         if op in self._first:
             return
-        condition, first = fn.scalar(op.operands[0]), self._postponed.get(op)
-        if len(op.operands) == 1 and first is None:
-            fn.require(condition, op.attrs["exc"] + 1)
+        if op in self.late:
+            self._open.append(op)
             return
+        condition = self.fn.scalar(op.operands[0])
+        if len(op.operands) == 1 and op not in self._postponed and not self._open:
+            self.fn.require(condition, op.attrs["exc"] + 1)
+        else:
+            self._test(op, condition, self._open)
+
+    def _test(self, op: Op, condition: str, before: Sequence[Op] = ()) -> None:
+        """Raise the exception of a check unless its condition holds, or that of a check before it which fails."""
+        fn, code = self.fn, self.code
         bad, go_on = code.label("bad"), code.label("ok")
         code.branch(condition, go_on, bad, likely(fn.writer))
         code.start(bad)
-        if first is not None:
+        for earlier in before:
+            self._test(earlier, fn.scalar(earlier.operands[0]))
+        if (first := self._postponed.get(op)) is not None:
             fn.require(fn.scalar(first.operands[0]), first.attrs["exc"] + 1)
         self._raise(op.attrs["exc"], op.operands[1:])
         code.start(go_on)
@@ -221,8 +233,11 @@ class Flow:
         code.add_incoming(place, from_end)
         code.branch(self._inside(from_end, n, wrapped.unsigned), go_on, bad, likely(fn.writer))
         code.start(bad)
+        for earlier in self._open:
+            self._test(earlier, fn.scalar(earlier.operands[0]))
         self._raise(op.attrs["exc"], op.operands[1:])
         code.start(go_on)
+        self._open = [earlier for earlier in self._open if self.late[earlier] is not op]
 
     def add_if_negative(self, place: Value, index: Value, size: Value) -> None:
         """An index that may count from the end, without a check: see ``planning/wrapped_indices.py``."""

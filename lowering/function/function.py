@@ -24,6 +24,7 @@ from ..llvm.types import Buffer
 from ..loops.array_ops import ArrayOps
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
+from ..planning.deferred_casts import deferred_casts
 from ..planning.fma_control import carried_sums
 from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
@@ -44,10 +45,12 @@ class FunctionLowering(FunctionBuilder):
         self.unpredictable, self.inverted = one_of_two(self.forest)
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
+        self.late_checks, self.unguarded = (
+            deferred_casts(self.forest.dom.order, self.wrapped) if ops.truncates_by_instruction(self) else ({}, set()))
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
-        self.flow = control.Flow(self, self.polling, self.scratch)
+        self.flow = control.Flow(self, self.polling, self.scratch, self.late_checks)
 
     # --- interface for the folders below ----------------------------------------------------------
 
@@ -112,6 +115,9 @@ class FunctionLowering(FunctionBuilder):
             self.flow.check(op)
         elif is_array(op.result) or any(map(is_array, op.operands)):
             self.arrays.lower(op)
+        elif op in self.unguarded:
+            x = op.operands[0]
+            self.values[op.result] = ops.truncated(self, dtype_of(x.type), self.scalar(x))
         elif op in self.unpredictable:
             self.values[op.result] = self._one_of_two(op)
         else:

@@ -39,10 +39,10 @@ def outline_regions(fn: FunctionBuilder) -> bool:
         return False
     if sum(len(code.lines_of(label)) for label in code.labels()) <= LEAST:
         return False
-    split_long_blocks(code, fn.failure, SIZE, LEAST)
     following = edges(code, fn.failure)
     loops = all_loops(following)
     vectors = {loop[0] for loop in loops if may_be_vectorised(code, following, loop)}
+    split_long_blocks(code, loops, vectors, SIZE, LEAST)
     found = regions(code, fn.failure, SIZE, LEAST, vectors)
     return len(found) > 1 and _Outlining(fn, found, {loop[0] for loop in loops}, vectors).run()
 

@@ -343,12 +343,16 @@ class Code:
         return list(self._blocks)
 
     def lines_of(self, label: str) -> list[str]:
-        """The instructions of a block, without its phis."""
-        return [x for line in self._blocks[label] for x in ([line] if isinstance(line, str) else line)]
+        """The instructions of a block, without its phis; not to be changed."""
+        lines = self._blocks[label]
+        if list not in map(type, lines):
+            return lines    # type: ignore[return-value]
+        return [x for line in lines for x in ([line] if isinstance(line, str) else line)]
 
     def successors(self, label: str) -> list[str]:
         """The labels of a block's successors."""
-        return _TARGET.findall(self.lines_of(label)[-1])
+        last = self._blocks[label][-1]
+        return _TARGET.findall(last if isinstance(last, str) else self.lines_of(label)[-1])
 
     def is_plain(self, label: str) -> bool:
         """True if the block has no gaps for later instructions."""

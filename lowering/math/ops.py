@@ -345,6 +345,19 @@ def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
     return select(e, to, fits, c.op(f"fptosi {a} {x} to {types.register(to)}"), str(to.low))
 
 
+def truncates_by_instruction(e: Emitter) -> bool:
+    """True if ``truncated`` may be used."""
+    return e.target.triple.startswith("x86_64")
+
+
+def truncated(e: Emitter, source: Scalar, x: str) -> str:
+    """Convert a float to i64 by the instruction of x86, which returns the least integer for all that does not fit."""
+    a, name, lanes = types.register(source), *(("sse.cvttss2si64", 4) if source.bits == 32 else ("sse2.cvttsd2si64", 2))
+    vector = f"<{lanes} x {a}>"
+    convert = e.writer.declare(f"llvm.x86.{name}", "i64", vector)
+    return e.code.op(f"call i64 {convert}({vector} {e.code.op(f'insertelement {vector} poison, {a} {x}, i64 0')})")
+
+
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:
     """One element of an elementwise op; ``t`` is the dtype of the operands, for ``select`` of the alternatives."""
     if name == "cast":

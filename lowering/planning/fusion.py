@@ -316,7 +316,7 @@ class _Planner:
         t = op.result.type
         assert isinstance(t, Array)
         return t.rank > 1 and is_transcendental(self.plan.lazy, op) \
-            and not all(is_flat(self.plan.lazy, v, t) for v in op.operands)
+            and not is_flat(self.plan.lazy, op.operands, t)
 
     def _fits_buffer(self, v: Value, result: Value) -> bool:
         a, b = v.type, result.type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.evaluate.fold import fold, same
@@ -73,16 +73,18 @@ def is_by_vector(op: Op) -> bool:
     return op.name == "matmul" and sorted(v.type.rank for v in op.operands if isinstance(v.type, Array)) == [1, 2]
 
 
-def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
-    """True if the element of ``v`` at a flat offset in an array of type ``like`` depends on that offset alone."""
+def is_flat(lazy: Collection[Value], values: Iterable[Value], like: Array) -> bool:
+    """True if the elements of ``values`` at a flat offset in an array of type ``like`` depend on that offset alone."""
     seen: set[Value] = set()
-    todo = [v]
+    todo = [*values]
     while todo:
         v = todo.pop()
         if v in seen or not isinstance(v.type, Array):
             continue
         seen.add(v)
-        if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
+        dims = v.type.dims
+        if dims != like.dims and (
+                len(dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(dims, like.dims))):
             return False
         op = v.op
         if v not in lazy or op is None or op.name in ("fill", "iota"):

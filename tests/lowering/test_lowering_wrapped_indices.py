@@ -11,7 +11,7 @@ import pytest
 from jitad.lowering.jit.invoke import Compiled
 from jitad.lowering.planning.wrapped_indices import wrapped_indices
 
-from jitad import jit
+from jitad import interpret, jit
 from jitad.ir.builder import Builder
 from jitad.ir.graph import ExcInfo, Function, Module
 from jitad.ir.types import I64, Array
@@ -117,3 +117,46 @@ def test_no_selection_is_left() -> None:
     compiled(np.ones(3), np.array([0, -1]), 1)
     body = compiled.inspect("llvm").split("@jitad.entry")[0]
     assert "select" not in body and "ashr" not in body
+
+
+def table(x, y, counts, most):
+    """Casts to indices, with a limit and a summand, and another check in between."""
+    total = 0.0
+    for i in range(len(x)):
+        j = int(x[i])
+        k = int(y[i] * 2.0) + 1
+        if j > most:
+            j = most
+        total += counts[j, k]
+    return total
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+def test_casts_to_indices_raise_in_order() -> None:
+    """The check of an index implies that the float fitted; which check fails first is found out afterwards."""
+    f, counts = jit(table), np.arange(20.0).reshape(4, 5)
+    good = np.array([0.5, 3.9, -1.0, 3.0])
+    assert f(good, np.array([0.9, 1.6, 0.2, -0.2]), counts, 9) == table(good, [0.9, 1.6, 0.2, -0.2], counts, 9)
+    assert "cvttsd2si64" in f.inspect("llvm")
+    for x in (1.0, 4.0, -5.0, NAN, INF, -2.0**63, 2.0**63, -1e300):
+        for y in (1.0, 2.0, -4.0, NAN, -INF, 2.0**62, -2.0**62, 4.6e18):
+            for most in (9, 2):
+                args = np.array([1.0, x]), np.array([0.0, y]), counts, most
+                assert _outcome(f, *args) == _outcome(interpret, f, *args), (x, y, most)
+    for x, message in ((NAN, "NaN"), (7.0, "index 1 is out of bounds for axis 0 with size 1")):      # y ends there
+        with pytest.raises((ValueError, IndexError), match=message):
+            f(np.array([1.0, x]), np.array([0.0]), counts, 9)
+    for dtype in (np.float32, np.float64):
+        g = jit(lambda x, a: a[int(x[0])])
+        assert g(np.array([2.7], dtype), counts[1]) == 7.0
+        with pytest.raises(ValueError, match="NaN"):
+            g(np.array([NAN], dtype), counts[1])
+
+
+def _outcome(call: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return call(*args)
+    except (ValueError, OverflowError, IndexError) as e:
+        return type(e), str(e)

@@ -107,9 +107,9 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
             result_values = [v for v in sweep.results if not late_results.computable(sweep, v, merged)]
             _keep_unneeded(sweep, found, [*result_values, *late_results.reads(sweep, sweep.results, merged)])
             before, merged = merged, [loop for loop in merged if loop in found]
-        wanted = needed_forward(sweep, sweep.results, found)
+        homes = {v.block for v in needed_forward(sweep, sweep.results, found)}
         for loop in list(found):
-            if any(v.block in loop.blocks for v in wanted):
+            if not loop.blocks.isdisjoint(homes):
                 if loop in merged:
                     found[loop] = replace(found[loop], merged=True)
                 else:
@@ -183,8 +183,8 @@ def _may_wait_for_ever(reverse: Reverse, back: LoopBack) -> bool:
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
     """Drop the loops whose forward values are needed, until a fixed point."""
     while found:
-        needed = needed_forward(sweep, seeds, found)
-        late = [loop for loop in found if any(v.block in loop.blocks for v in needed)]
+        homes = {v.block for v in needed_forward(sweep, seeds, found)}
+        late = [loop for loop in found if not loop.blocks.isdisjoint(homes)]
         if not late:
             return
         for loop in late:

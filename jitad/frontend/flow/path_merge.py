@@ -82,17 +82,15 @@ class Merger:
             roots = dict.fromkeys(k for e in self.edges for k in e.state)
         self.state[FACTS] = either([e.state for e in self.edges])
         first, *rest = states = [e.state for e in self.edges]
-        known = set().union(*states)
         for root in roots:
-            if root is not FACTS and root in known:
+            if root is not FACTS and any(root in s for s in states):
                 self._obj((root,) * n, getattr(root, "name", ""))
-        for key, content in first.items():
-            if key not in self.state:
-                for s in rest:
-                    if (other := s.get(key, UNBOUND)) is not content and not same(other, content):
-                        break
-                else:
-                    self.state[key] = content
+        left = [(key, content) for key, content in first.items() if key not in self.state]
+        for s in rest:
+            get = s.get
+            left = [item for item in left
+                    if (other := get(item[0], UNBOUND)) is item[1] or same(other, item[1])]
+        self.state.update(left)
         self._mark_ambiguous()
         return {k: v for k, v in self.state.items() if v is not UNBOUND}
 

@@ -6,7 +6,7 @@ one offset in C order, so that a nest is a single loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...ir.graph import Op, Value
@@ -48,9 +48,9 @@ def nest(fn: State, sizes: Sequence[Value], body: NestBody, start: Sequence[Valu
     return results
 
 
-def can_be_flat(fn: State, v: Value, like: Array) -> bool:
-    """True if the element of ``v`` at a flat offset in an array of type ``like`` depends on that offset alone."""
-    return not fn.device and is_flat(fn.plan.lazy, v, like)
+def can_be_flat(fn: State, values: Iterable[Value], like: Array) -> bool:
+    """True if the elements of ``values`` at a flat offset in an array of type ``like`` depend on that offset alone."""
+    return not fn.device and is_flat(fn.plan.lazy, values, like)
 
 
 def put(fn: State, x: Value, b: Value, place: Place) -> None:

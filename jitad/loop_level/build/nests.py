@@ -32,7 +32,7 @@ def fill(fn: State, buffer: Value, source: Value) -> None:
     def body(place: Place, _: list[Value]) -> list[Value]:
         put(fn, Elements(fn).get(source, place), buffer, place)
         return []
-    nest(fn, fn.shape(source), body, flat=can_be_flat(fn, source, source.type))
+    nest(fn, fn.shape(source), body, flat=can_be_flat(fn, [source], source.type))
 
 
 @contextmanager
@@ -107,5 +107,5 @@ def _nest(fn: State, shape: Value, extent: list[Value], every: list[Value], stor
         return [combine(fn, op.name, x, element[op.operands[0]]) for op, x in zip(reductions, sums)]
 
     start = [identity(fn, op.name, dtype_of(op.operands[0].type)) for op in reductions]
-    flat = all(can_be_flat(fn, v, like) for v in everything) and None not in pieces.values()
+    flat = can_be_flat(fn, everything, like) and None not in pieces.values()
     return nest(fn, extent, body, start, [op.name for op in reductions], flat=flat)

@@ -35,7 +35,7 @@ def _partial(fn: State, op: Op, axes: Collection[int], outer: Place) -> Value:
     """The reduction over some axes, at the indices ``outer`` of the others, as a carried value."""
     source, extent = op.operands[0], fn.shape(op.operands[0])
     assert isinstance(source.type, Array)
-    flat = not outer.at and can_be_flat(fn, source, source.type)
+    flat = not outer.at and can_be_flat(fn, [source], source.type)
 
     def body(place: Place, acc: list[Value]) -> list[Value]:
         if not flat:

@@ -58,7 +58,7 @@ def _write_block(fn: State, op: Op, b: Value, v: Value, add: bool, first: tuple[
     def body(place: Place, _: list[Value]) -> list[Value]:
         write(fn, op, b, Place(first + place.at, place.flat), Elements(fn).get(v, place), add)
         return []
-    nest(fn, fn.shape(v), body, flat=can_be_flat(fn, v, v.type))
+    nest(fn, fn.shape(v), body, flat=can_be_flat(fn, [v], v.type))
 
 
 def in_slice(fn: State, op: Op) -> None:

@@ -30,14 +30,26 @@ class Arms:
 def arms_of(loop: Loop, dom: Dominators) -> list[Arms]:
     """The branches of an innermost loop, inner ones first."""
     found = []
-    blocks = dom.in_order(loop.blocks)
-    for join in blocks:
+    for join in dom.in_order(loop.blocks):
         head = dom.idom[join]
         if head not in loop.blocks or join is loop.head or len(dom.preds[join]) != 2:
             continue
         assert head is not None and head.term is not None
-        between = [b for b in blocks if b is not head and dom.dominates(head, b) and not dom.dominates(join, b)]
-        if head.term.name == "branch" and all(b.term is not None and b.term.name != "call" and
-                                              set(b.successors()) <= {*between, join} for b in (head, *between)):
-            found.append(Arms(loop, head, between, join))
+        if head.term.name == "branch":
+            between = _between(loop, dom, head, join)
+            within = {*between, join}
+            if all(b.term is not None and b.term.name != "call" and within.issuperset(b.successors())
+                   for b in (head, *between)):
+                found.append(Arms(loop, head, between, join))
     return found
+
+
+def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Block]:
+    """The blocks of the loop that ``head`` dominates and ``join`` does not, in reverse postorder."""
+    found: list[Block] = []
+    todo = [head]
+    while todo:
+        new = [b for b in dom.children[todo.pop()] if b is not join and b in loop.blocks]
+        found += new
+        todo += new
+    return dom.in_order(found)

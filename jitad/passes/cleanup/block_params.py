@@ -5,6 +5,8 @@ A parameter that closes a loop stays.  Its value is defined in a loop that does 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...ir.evaluate.fold import same
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ..analysis.cfg import Mapping, resolve, substitute
@@ -26,10 +28,10 @@ def drop_redundant_params(func: Function, forest: LoopForest) -> Mapping:
     while changed:
         changed = False
         for b in func.blocks[1:]:
-            for p in b.params:
+            for p, args in _columns(b, incoming[b]):
                 if p in gone:
                     continue
-                value = _only_argument(p, incoming[b], mapping)
+                value = _only_argument(p, args, mapping)
                 if value is not None and value.const is not None:
                     value = _constant_here(value, b)     # edges may pass different ops with one constant
                 if value is not None and _may_replace(value, b, forest):
@@ -42,13 +44,19 @@ def drop_redundant_params(func: Function, forest: LoopForest) -> Mapping:
     return mapping
 
 
-def _only_argument(param: Value, edges: list[Edge], mapping: Mapping) -> Value | None:
+def _columns(block: Block, edges: list[Edge]) -> Iterable[tuple[Value, tuple[Value, ...]]]:
+    """The parameters of a block, each with its arguments on all edges, without those that are results of a call."""
+    params = block.params
+    if not params or not edges:
+        return ()
+    least = min(len(e.args) for e in edges)              # the first parameters are results of a call
+    return zip(params[len(params) - least:], zip(*(e.args[len(e.args) - least:] for e in edges)))
+
+
+def _only_argument(param: Value, args: tuple[Value, ...], mapping: Mapping) -> Value | None:
     only: Value | None = None
-    for e in edges:
-        given = e.argument(param)
-        if given is None:
-            return None                                  # the result of a call
-        arg = resolve(mapping, given)
+    for given in args:
+        arg = resolve(mapping, given) if given in mapping else given
         if arg is param or arg is only:
             continue
         if only is not None and not same(arg, only):

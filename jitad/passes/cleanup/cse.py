@@ -31,18 +31,23 @@ def number_values(func: Function) -> None:
     consumed = consumed_values(func)
     mapping: dict[Value, Value] = {}
     known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating the next
+    unaffected = mapping.keys().isdisjoint
     for block in dom.preorder():
         kept = []
         for op in block.ops:
-            if mapping:
+            if mapping and not unaffected(op.operands):
                 op.operands = [resolve(mapping, v) for v in op.operands]
             key = _key(op, consumed)
             if key is not None:
-                earlier = _visible(known.setdefault(key, []), block, dom, forest)
-                if earlier is not None:
-                    mapping.update(zip(op.results, earlier.results))
-                    continue
-                known[key].append(op)
+                alike = known.get(key)
+                if alike is None:
+                    known[key] = [op]
+                else:
+                    earlier = _visible(alike, block, dom, forest)
+                    if earlier is not None:
+                        mapping.update(zip(op.results, earlier.results))
+                        continue
+                    alike.append(op)
             kept.append(op)
         block.ops = kept
     substitute(func, mapping)
@@ -71,7 +76,7 @@ def _visible(candidates: list[Op], block: Block, dom: Dominators, forest: LoopFo
 def _key(op: Op, consumed: set[Value]) -> Hashable | None:
     """A key that is equal for equal ops; ``None`` if the op keeps its identity."""
     definition = OPS[op.name]
-    if definition.effect or definition.consumes or op.name in KEPT or any(r in consumed for r in op.results):
+    if definition.effect or definition.consumes or op.name in KEPT or not consumed.isdisjoint(op.results):
         return None
     operands: Any = op.operands
     if definition.commutative:

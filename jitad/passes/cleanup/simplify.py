@@ -62,11 +62,11 @@ def simplify_function(func: Function) -> None:
 
 def _fold_ops(func: Function) -> bool:
     mapping: Mapping = {}
-    changed = False
+    changed, unaffected = False, mapping.keys().isdisjoint
     for b in func.blocks:
         kept = []
         for op in b.ops:
-            if mapping:
+            if mapping and not unaffected(op.operands):
                 op.operands = [resolve(mapping, v) for v in op.operands]
             if op.name == "check" and op.operands[0].const is True:
                 changed = True
@@ -83,7 +83,7 @@ def _fold_ops(func: Function) -> bool:
                     continue
             kept.append(op)
         b.ops = kept
-        if mapping and b.term is not None:
+        if mapping and b.term is not None and not unaffected(b.term.operands):
             b.term.operands = [resolve(mapping, v) for v in b.term.operands]
     substitute(func, mapping)
     return changed

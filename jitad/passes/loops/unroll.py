@@ -21,6 +21,14 @@ Of 159 ordinary programs, values and gradients, 50 in place of 100 changes none;
 (``edges: kernels``), 0.67, 1.00 (``rbf``), 0.88 and 0.99 (``sample: ifs``) of their time (AMD EPYC).
 """
 
+MOST_LOOKUPS, MOST_OPS_OF_LOOKUPS = 16, 400
+"""The same for loops that look something up in a tuple: ``cx[k]`` is a chain of selections unless ``k`` is constant.
+
+A step of a lattice Boltzmann method with nine velocities took twice as long as C.
+"""
+LEAST_LOOKUPS = 3
+"""Selections among constants by the counter: a wrapped or clamped index has one or two."""
+
 
 def unroll(module: Module) -> None:
     for func in module.functions.values():
@@ -38,9 +46,8 @@ def _unroll_innermost(func: Function) -> bool:
         if trip is not None and not loop.children:
             region = loop.region(raising)
             blocks = dom.in_order(region)
-            size = sum(1 for b in blocks for op in b.all_ops() if op.name != "const")
             calls = any(b.term is not None and b.term.name == "call" for b in blocks)
-            if trip * size <= MOST_OPS and not calls:
+            if not calls and _is_small(loop, blocks, trip):
                 _unroll_loop(func, loop, blocks, trip)
                 done = True
     if done:
@@ -53,7 +60,23 @@ def _trip(loop: Loop) -> int | None:
     """The trip count of a loop with one exit, if it is a small constant."""
     found = counted(loop) if loop.exit is not None else None
     trip = found.trip.const if found is not None else None
-    return trip if trip is not None and 1 <= trip <= MOST_ITERATIONS else None
+    return trip if trip is not None and 1 <= trip <= MOST_LOOKUPS else None
+
+
+def _is_small(loop: Loop, blocks: list[Block], trip: int) -> bool:
+    """True if the iterations together are few ops: those that are constants in each of them do not count."""
+    known = counted(loop)
+    assert known is not None
+    ops = [op for b in blocks for op in b.all_ops() if op.name != "const"]
+    fixed, lookups = {known.iv}, 0
+    for op in ops:
+        if op.results and all(v in fixed or v.const is not None for v in op.operands):
+            fixed.update(op.results)
+            lookups += op.name == "select"
+    if trip <= MOST_ITERATIONS and trip * len(ops) <= MOST_OPS:
+        return True
+    size = sum(1 for op in ops if not op.results or op.results[0] not in fixed)
+    return lookups >= LEAST_LOOKUPS and trip * size <= MOST_OPS_OF_LOOKUPS
 
 
 def _unroll_loop(func: Function, loop: Loop, blocks: list[Block], trip: int) -> None:

@@ -4,5 +4,6 @@ Imports ``ir`` and ``passes.analysis``.
 
 Files, in reading order::
 
-    copy_insertion  a ``copy`` where a value that is updated may still be needed; the last pass
+    loop_load_elimination  what an iteration has stored, in registers for the next two
+    copy_insertion         a ``copy`` where a value that is updated may still be needed; the last pass
 """

@@ -152,9 +152,13 @@ class _Placer:
         live = sharing.liveness.bits_after(block) | sharing.bits(a for e in block.term.edges for a in e.args)
         needed = [live]
         live |= sharing.bits(block.term.operands)
+        scalars = sharing.number.keys().isdisjoint
         for op in reversed(block.ops):
-            needed.append(live & ~sharing.bits(op.results))
-            live = needed[-1] | sharing.bits(op.operands)
+            if not scalars(op.results):
+                live &= ~sharing.bits(op.results)
+            needed.append(live)
+            if not scalars(op.operands):
+                live |= sharing.bits(op.operands)
         needed.reverse()
         return needed
 

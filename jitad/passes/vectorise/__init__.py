@@ -11,6 +11,7 @@ Files, in reading order::
     lane_kinds      the kinds of values in such a loop
     lane_rules      its table: each op for ``LANES`` iterations
     loop_unswitch   a version of a loop without branches on what does not change
+    index_set_splitting  loops that treat one iteration apart, in three parts
     if_conversion   branches between formulas as selects
     predicate       iterations together under an active mask, with inner loops of unknown length
     predicate_tail  the last active elements of a chunk, one by one

@@ -1,0 +1,174 @@
+"""Carries what an iteration stores and one of the next two reads, instead of reading it from memory.
+
+::
+
+    ^loop(i, y):                                  y1 = get y0, start + 1;  y2 = get y0, start
+      a = get y, i + 1                            ^loop(i, y, y1, y2):
+      b = get y, i                     becomes      …
+      v = …                                         v = … y1 … y2 …
+      y1 = set y, v, i + 2                          z = set y, v, i + 2
+      branch …, ^loop(j, y1)                        branch …, ^loop(j, z, v, y1)
+
+A filter, a prefix sum or a solver of a tridiagonal system waits for the store of the iteration before otherwise: some
+ten cycles on each, where an addition takes three.  LLVM carries values over one iteration only.
+
+Applies to loops of one block without checks, so that the elements that the first iteration reads may be read before
+the loop.  All stores to the array must be to one element, which moves by one in each iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.graph import Module, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Array, Scalar
+from ..analysis.affine import Affine, AffineForms
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+
+FARTHEST = 2
+"""The most iterations over which a value is carried, as a filter of second order needs it."""
+
+UPDATES = frozenset({"set", "add_at"})
+
+
+def loop_load_elimination(module: Module) -> bool:
+    """Carry such values in every loop of one block; expects normal form.  Returns True if there were any."""
+    changed = False
+    for func in module.functions.values():
+        if any(op.name in UPDATES for op in func.all_ops()):
+            for loop in loop_forest(func).loops:
+                known = counted(loop) if loop.blocks == {loop.head} else None
+                if known is not None and not any(_acts(op) for op in loop.head.ops):
+                    for p in [p for p in loop.head.params if isinstance(p.type, Array)]:
+                        changed |= _Recurrence(loop, known, p).run()
+    return changed
+
+
+def _is_of_element(update: Op) -> bool:
+    array, value = update.operands[:2]
+    return isinstance(array.type, Array) and value.type == array.type.dtype and len(
+        update.operands) - 2 == array.type.rank
+
+
+def _acts(op: Op) -> bool:
+    return OPS[op.name].effect or op.name in ("push", "pop")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An element: its indices but the last, which do not change, and the last as a formula of the counter."""
+
+    row: tuple[Value | tuple[str, str], ...]
+    last: Affine
+
+
+class _Recurrence:
+    """The updates and reads of one carried array.  ``versions``: its values within an iteration."""
+
+    def __init__(self, loop: Loop, known: Counted, array: Value) -> None:
+        self.loop, self.known, self.array, self.head = loop, known, array, loop.head
+        self.forms = AffineForms()
+        self.versions = {array}
+        self.stores: list[Op] = []
+        self.loads: list[Op] = []
+
+    def run(self) -> bool:
+        if not self._collect() or not self.stores:
+            return False
+        places = [self._place(op, 2) for op in self.stores]
+        first = places[0]
+        if first is None or first.last.coefficient(self.known.iv) != 1 or not all(
+                p is not None and p.row == first.row and p.last.is_same(first.last) for p in places):
+            return False
+        if self.stores[0].name != "set":
+            return False
+        distances = {op: d for op in self.loads if (d := self._distance(first, op)) is not None}
+        if not distances:
+            return False
+        self._carry(max(distances.values()), distances, self._stored())
+        return True
+
+    def _collect(self) -> bool:
+        """Find the accesses to the array; returns False if it is used otherwise."""
+        last = self.array
+        for op in self.head.ops:
+            mine = [v for v in op.operands if v in self.versions]
+            if not mine or op.name == "dim":
+                continue
+            if op.name == "get" and isinstance(op.result.type, Scalar):
+                self.loads.append(op)
+            elif op.name in UPDATES and op.operands[0] is last and len(mine) == 1 and _is_of_element(op):
+                self.stores.append(op)
+                last = op.result
+                self.versions.add(last)
+            else:
+                return False
+        assert self.head.term is not None
+        passed = [a for e in self.head.term.edges for a in e.args if a in self.versions]
+        return self.loop.back_edge().args[self.array.index] is last and all(a is last for a in passed)
+
+    def _place(self, op: Op, first: int) -> _Place | None:
+        """The element that an op accesses, whose indices begin with operand ``first``."""
+        *row, last = op.operands[first:]
+        if any(v.block is self.head and v.const is None for v in row):
+            return None
+        key = tuple(v if v.const is None else (str(v.type), repr(v.const)) for v in row)
+        return _Place(key, self.forms.of(last))
+
+    def _distance(self, stored: _Place, load: Op) -> int | None:
+        """The number of iterations since the element that ``load`` reads was stored, if it is small."""
+        place = self._place(load, 1)
+        if place is None or place.row != stored.row:
+            return None
+        between = stored.last.minus(place.last)
+        return between.constant if not between.terms and 1 <= between.constant <= FARTHEST else None
+
+    def _stored(self) -> Value:
+        """The value that the iteration leaves in the element; sums with what was stored before become stores."""
+        value: Value | None = None
+        for op in self.stores:
+            if op.name == "add_at":
+                assert value is not None
+                total = Op("add", [value, op.operands[1]], [value.type], loc=op.loc)
+                total.block = self.head
+                self.head.ops.insert(self.head.ops.index(op), total)
+                op.name, op.operands[1] = "set", total.result
+            value = op.operands[1]
+        assert value is not None
+        return value
+
+    def _carry(self, most: int, distances: dict[Op, int], stored: Value) -> None:
+        """Carry the values of the last ``most`` iterations, and let them take the place of the reads."""
+        loop, preheader = self.loop, self.loop.preheader
+        assert preheader is not None
+        entry, back = loop.entry_edge(), loop.back_edge()
+        term, preheader.term = preheader.term, None
+        b = Builder(preheader, self.stores[0].loc)
+        start: dict[Value, Value] = {self.known.iv: b.const(0)}
+        *row, last = (self._before(v, start, b) for v in self.stores[0].operands[2:])
+        array = entry.args[self.array.index]
+        carried = []
+        for d in range(1, most + 1):
+            carried.append(self.head.add_param(stored.type, f"before{d}"))
+            entry.args.append(b.get(array, *row, b.sub(last, d)))
+            back.args.append(carried[d - 2] if d > 1 else stored)
+        preheader.term = term
+        self.head.ops = [op for op in self.head.ops if op not in distances]
+        mapping = {op.result: carried[d - 1] for op, d in distances.items()}
+        for op in self.head.all_ops():
+            op.replace_uses(mapping)
+
+    def _before(self, v: Value, known: dict[Value, Value], b: Builder) -> Value:
+        """Emit, before the loop, the value of an index in the first iteration."""
+        if v in known or v.block is not self.head:
+            return known.get(v, v)
+        op = v.op
+        if op is None:                                       # another counter
+            return self.loop.entry_edge().args[v.index]
+        if op.name == "const":
+            known[v] = b.const(op.attrs["value"], op.attrs["type"])
+        else:
+            known[v] = b.emit(op.name, *(self._before(u, known, b) for u in op.operands))
+        return known[v]

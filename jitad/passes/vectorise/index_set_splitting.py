@@ -1,0 +1,227 @@
+"""Index-set splitting: loops that treat one iteration apart run without the test.
+
+::
+
+    for j in range(n):                              for j in range(min(max(i, 0), n)):  A(j)
+        if j != i:                        →         if 0 <= i < n:                      B(i)
+            A(j)                                    for j in range(what is left):       A(j)
+        else:
+            B(j)
+
+Loops over pairs leave out a particle's force on itself in this way.  A branch around the arithmetic keeps the loop
+from vectors, and a check of an index that does not change, on one side of the branch, from being hoisted.  A step of
+100 bodies takes 0.58 of the time, its gradient 0.45; for five bodies the gradient takes 1.07 (AMD EPYC).  It is done
+where a side is long: short ones are computed and selected (``if_conversion``).  The first and the last iteration are
+left to ``peel``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_blocks
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.types import BOOL, I64, Array
+from ..analysis.affine import Affine, AffineForms
+from ..analysis.cfg import merge_chains, own_exit, set_term
+from ..analysis.cost import op_cost
+from ..analysis.loops import Counted, Loop, counted, loop_forest, raising_blocks
+
+LONG = 12
+"""The least cost of a side that is worth two more copies of the loop."""
+LARGEST = 250
+"""The most ops of a loop."""
+SHORTEST = 6
+"""The least constant trip count."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """``test`` compares the counter with ``at`` for equality; ``results``: for each argument of the exit, the position
+    of the carried value that it is, or a value from outside."""
+
+    test: Op
+    at: Affine
+    results: list[int | Value]
+
+
+def index_set_splitting(module: Module) -> bool:
+    """Split every such innermost loop; expects normal form.  Returns True if there was one."""
+    split = False
+    for func in module.functions.values():
+        if any([_try(func, loop) for loop in loop_forest(func).loops if not loop.children]):
+            merge_chains(func)
+            split = True
+    return split
+
+
+def _try(func: Function, loop: Loop) -> bool:
+    known = counted(loop) if loop.exit is not None else None
+    if known is None or sum(len(b.ops) for b in loop.blocks) > LARGEST or \
+            (known.trip.const is not None and known.trip.const < SHORTEST):
+        return False
+    if any(b.term is None or b.term.name not in ("jump", "branch") for b in loop.blocks) or any(
+            isinstance(v.type, Array) and op.name not in ("set", "add_at")
+            for b in loop.blocks for op in b.ops for v in op.results):
+        return False
+    found = _find(func, loop, known)
+    if found is not None:
+        _Splitting(func, loop, known, found).run()
+    return found is not None
+
+
+def _find(func: Function, loop: Loop, known: Counted) -> Split | None:
+    results = _results(loop, known)
+    if results is None:
+        return None
+    dom, forms = loop_forest(func).dom, AffineForms()
+    for block in dom.in_order(loop.blocks):
+        term = block.term
+        if term is None or term.name != "branch" or block is loop.latch:
+            continue
+        at = _counter_at(term.operands[0].op, loop, known, forms)
+        if at is not None and any(_side(func, loop, e.block) >= LONG for e in term.edges):
+            test = term.operands[0].op
+            assert test is not None
+            return Split(test, at, results)
+    return None
+
+
+def _counter_at(test: Op | None, loop: Loop, known: Counted, forms: AffineForms) -> Affine | None:
+    """The loop-invariant form with which a test compares the counter for equality; borders are left to ``peel``."""
+    if test is None or test.name not in ("eq", "ne") or test.block not in loop.blocks or \
+            any(v.type != I64 for v in test.operands):
+        return None
+    x, y = map(forms.of, test.operands)
+    form = x.minus(y)
+    step, rest = form.coefficient(known.iv), form.without(known.iv)
+    if step not in (1, -1) or any(v.block in loop.blocks for v, _ in rest.terms):
+        return None
+    at = rest.times(-step)
+    return at if at.terms and at.minus(forms.of(known.trip)).terms else None
+
+
+def _side(func: Function, loop: Loop, side: Block) -> int:
+    """The cost of the blocks behind an edge of a branch, up to the join."""
+    dom = loop_forest(func).dom
+    return 0 if len(dom.preds[side]) > 1 else sum(
+        op_cost(op) for b in loop.blocks if dom.dominates(side, b) for op in b.ops)
+
+
+def _results(loop: Loop, known: Counted) -> list[int | Value] | None:
+    """What the exit receives: carried values by position, or values from outside; ``None`` if anything else."""
+    back = loop.back_edge().args
+    found: list[int | Value] = []
+    for v in loop.exit_edge().args:
+        at = next((i for i, a in enumerate(back) if a is v and i != known.iv.index), None)
+        if at is None and v.block in loop.blocks:
+            return None
+        found.append(v if at is None else at)
+    return found
+
+
+class _Splitting:
+    """Splits one loop: it becomes the first part, and is copied for the iteration apart and for the last part."""
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, split: Split) -> None:
+        self.func, self.loop, self.known, self.split = func, loop, known, split
+        forest = loop_forest(func)
+        self.blocks = forest.dom.in_order(loop.region(raising_blocks(forest.dom)))
+        assert loop.latch is not None and loop.latch.term is not None
+        self.latch, self.loc = loop.latch, loop.latch.term.loc
+        self.carried = [p for p in loop.head.params if p is not known.iv]
+
+    def run(self) -> None:
+        loop, preheader = self.loop, self.loop.preheader
+        assert preheader is not None and preheader.term is not None and loop.exit is not None
+        own_exit(self.func, self.latch, loop.exit)
+        leave = next(e for e in self.latch.term.edges if e.block is not loop.head) if self.latch.term else None
+        assert leave is not None
+        values: list[dict[Value, Value]] = [{}, {}]
+        apart, last = (clone_blocks(self.blocks, self.func, v) for v in values)
+        start = [a for p, a in zip(loop.head.params, preheader.term.edges[0].args) if p is not self.known.iv]
+        preheader.term = None
+        b = Builder(preheader, self.loc)
+        at, trip = _value(b, self.split.at), self.known.trip
+        end = b.minimum(b.maximum(at, 0), trip)
+        is_there = b.and_(b.ge(at, 0), b.lt(at, trip))
+        behind = b.add(end, b.select(is_there, b.const(1), b.const(0)))
+        rest = b.sub(trip, behind)
+
+        carried = self._loop(b, loop.head, self.latch, start, end)
+        carried = self._apart(b, is_there, end, apart, values[0], carried)
+        self._count_from(behind, last)
+        carried = self._loop(b, last[loop.head], last[self.latch], carried, rest)
+        passed = dict(zip((p.index for p in self.carried), carried))
+        b.jump(leave.block, [passed[r] if isinstance(r, int) else r for r in self.split.results])
+        unequal = self.split.test.name == "ne"
+        for test, result in ((self.split.test, unequal), (values[1][self.split.test.result].op, unequal),
+                             (values[0][self.split.test.result].op, not unequal)):
+            assert test is not None
+            test.name, test.operands, test.attrs = "const", [], {"value": result, "type": BOOL}
+
+    def _join(self) -> tuple[Block, list[Value]]:
+        join = self.func.new_block("after")
+        return join, [join.add_param(p.type, p.hint) for p in self.carried]
+
+    def _count_from(self, first: Value, copy: dict[Block, Block]) -> None:
+        """Let the iterations of a copy, which counts from 0, have the numbers from ``first`` on."""
+        head = copy[self.loop.head]
+        iv = head.params[self.known.iv.index]
+        number = Op("add", [iv, first], [I64], loc=self.loc)
+        for op in (op for block in copy.values() for op in block.all_ops()):
+            op.replace_uses({iv: number.result})
+        number.block = head
+        head.ops.insert(0, number)
+
+    def _loop(self, b: Builder, head: Block, latch: Block, start: list[Value], trip: Value) -> list[Value]:
+        """Enter a part, which counts ``trip`` iterations; yields the values behind it."""
+        enter, skip, leave = map(self.func.new_block, ("preheader", "skip", "exit"))
+        join, behind = self._join()
+        b.branch(b.lt(0, trip), enter, [], skip, [])
+        b.at(skip)
+        b.jump(join, start)
+        term, iv = latch.term, head.params[self.known.iv.index]
+        assert term is not None
+        back = next(e for e in term.edges if e.block is head)
+        final = [back.args[p.index] for p in self.carried]
+        latch.term = None
+        b.at(latch)
+        back.args[iv.index] = following = b.add(iv, 1)
+        left = [leave.add_param(v.type, v.hint) for v in final]
+        b.branch(b.lt(following, trip), head, back.args, leave, final)
+        b.at(leave)
+        b.jump(join, left)
+        b.at(enter)
+        args = list(start)
+        args.insert(iv.index, b.const(0))
+        b.jump(head, args)
+        b.at(join)
+        return behind
+
+    def _apart(self, b: Builder, is_there: Value, iv: Value, copy: dict[Block, Block], values: dict[Value, Value],
+               start: list[Value]) -> list[Value]:
+        """Emit the iteration apart, behind a test that there is one."""
+        enter, skip = map(self.func.new_block, ("enter", "skip"))
+        join, behind = self._join()
+        b.branch(is_there, enter, [], skip, [])
+        b.at(skip)
+        b.jump(join, start)
+        b.at(enter)
+        args = list(start)
+        args.insert(self.known.iv.index, iv)
+        b.jump(copy[self.loop.head], args)
+        back = self.loop.back_edge().args
+        set_term(copy[self.latch], "jump", edges=[
+            Edge(join, [values.get(back[p.index], back[p.index]) for p in self.carried])])
+        b.at(join)
+        return behind
+
+
+def _value(b: Builder, form: Affine) -> Value:
+    """Emit the value of an affine form."""
+    total = b.const(form.constant)
+    for v, times in form.terms:
+        total = b.add(total, v if times == 1 else b.mul(v, times))
+    return total
