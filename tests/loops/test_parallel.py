@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -382,10 +381,11 @@ def looked_at(x: Any, k: Any) -> Any:
 
 
 def through_other_rows(x: Any, k: Any) -> Any:
-    out = np.zeros((9, 3))
-    for i in range(9):
+    n = len(x)
+    out = np.zeros((n, 3))
+    for i in range(n):
         out[i, 0] = x[i]
-        out[i, 1] = out[8 - i, 0]
+        out[i, 1] = out[n - 1 - i, 0]
     return out
 
 
@@ -715,7 +715,7 @@ def test_a_share_has_iterations_for_all_lanes() -> None:
     several = jit(products, parallel=True)
     for n in (24, 70):
         assert same(several(X, n), products(X, n))
-    assert re.search(r"udiv i64 [%\w.]+, (16|32)|lshr i64 [%\w.]+, [45]", several.inspect("llvm"))
+    assert "lanes = True" in several.inspect("optimized")
 
 
 def row_told(x: Any, w: Any) -> Any:
