@@ -47,6 +47,7 @@ from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
+from .passes.nests.scalarise import scalarise
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -104,6 +105,13 @@ def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
     if check_hoisting(module):
         simplify(module)
         cse(module)
+
+
+def _scalarise(derived: bool) -> Pass:
+    def run_pass(module: Module, roots: Sequence[str]) -> None:
+        if scalarise(module, derived):
+            simplify(module)
+    return run_pass
 
 
 def _interchange(derived: bool) -> Pass:
@@ -196,6 +204,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _interchange(derived=False)),
     ("adjoint", "matrix_products", _matrix_products),
     ("adjoint", "privatisation", _privatisation),
@@ -217,11 +226,14 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
+    ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _interchange(derived=True)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
+    ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
+    ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _loop_unswitch),
@@ -247,10 +259,10 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors and caches, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "interchange", "matrix_products", "privatisation", "batch", "predicate",
-                        "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion", "if_conversion",
-                        "index_scan", "stride_specialise", "fission", "outer_products", "dot_products",
-                        "index_set_splitting", "loop_load_elimination", "jump_threading"})
+NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch",
+                        "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
+                        "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
+                        "dot_products", "index_set_splitting", "loop_load_elimination", "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -279,7 +291,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "interchange": lambda module: interchange(module, derived=True),
-    "matrix_products": matrix_products,
+    "matrix_products": matrix_products, "scalarise": lambda module: scalarise(module, derived=True),
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,

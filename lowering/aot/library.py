@@ -132,7 +132,7 @@ class _Units:
         self.size += len(source) + sum(map(len, finished))
         unit = cpu.optimise(source, options, self.platform.machine(cpu.codegen(options)))
         for text in finished:
-            unit.link_in(cpu.parsed(text))
+            unit.link_in(cpu.as_written(text, options))
         return unit
 
     def _text(self, text: str) -> str:

@@ -7,5 +7,6 @@ Files, in reading order::
     control           blocks, terminators, checks
     block_outlining   outlines the parts of long blocks as functions
     code_regions      chooses regions of large functions
+    loop_vectors      vectorises simple loops of large functions
     region_outlining  outlines them as functions
 """

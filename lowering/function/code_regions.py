@@ -39,19 +39,20 @@ class Region:
     after: str
 
 
-def regions(code: Code, failure: str, size: int, least: int, apart: Set[str]) -> list[Region]:
+def regions(code: Code, failure: str, size: int, least: int, apart: Set[str], whole: Set[str]) -> list[Region]:
     """The regions of a function, of at least ``size`` instructions each.
 
     Code between two cuts that has more than ``least`` instructions is cut itself.  ``apart``: the heads of the loops
     that LLVM may vectorise.  These stay whole, and regions with them have no other blocks that could be in another
-    region, and may be shorter.
+    region, and may be shorter.  Loops and arms of branches that begin with blocks in ``whole`` stay whole too.
     """
-    return _Search(code, failure, size, least, apart).found
+    return _Search(code, failure, size, least, apart, whole).found
 
 
 class _Search:
-    def __init__(self, code: Code, failure: str, size: int, least: int, apart: Set[str]) -> None:
-        self.code, self.size, self.least, self.apart = code, size, least, apart
+    def __init__(self, code: Code, failure: str, size: int, least: int, apart: Set[str], whole: Set[str]
+                 ) -> None:
+        self.code, self.size, self.least, self.apart, self.whole = code, size, least, apart, whole
         self.following = edges(code, failure)
         self.length = {label: len(code.lines_of(label)) for label in self.following}
         self.found: list[Region] = []
@@ -95,11 +96,12 @@ class _Search:
         elsewhere: set[str] = set()
         for arm, blocks in arms if len(arms) > 1 else ():
             own = blocks.difference(*(others for other, others in arms if other != arm))
-            if arm in own and self._length(own) > self.least:
+            if arm in own and arm not in self.whole and self._length(own) > self.least:
                 self._area(arm, own)
                 elsewhere |= own
         for loop in loops(following, group):
-            if loop[0] not in elsewhere and loop[0] not in self.apart and self._length(loop) > LOOPS * self.least:
+            stays = any(loop[0] in blocks for blocks in (elsewhere, self.apart, self.whole))
+            if not stays and self._length(loop) > LOOPS * self.least:
                 self._area(loop[0], set(loop))
         return len(self.found) > before
 

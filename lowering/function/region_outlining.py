@@ -25,6 +25,7 @@ from collections.abc import Iterable, Set
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import global_name, result_type
 from .code_regions import SLOTS, Region, all_loops, edges, may_be_vectorised, regions, split_long_blocks
+from .loop_vectors import vectorise_simple_loops
 
 SIZE = 1000
 LEAST = 4 * SIZE
@@ -42,9 +43,13 @@ def outline_regions(fn: FunctionBuilder) -> bool:
     following = edges(code, fn.failure)
     loops = all_loops(following)
     vectors = {loop[0] for loop in loops if may_be_vectorised(code, following, loop)}
-    split_long_blocks(code, loops, vectors, SIZE, LEAST)
-    found = regions(code, fn.failure, SIZE, LEAST, vectors)
-    return len(found) > 1 and _Outlining(fn, found, {loop[0] for loop in loops}, vectors).run()
+    if own := vectorise_simple_loops(fn, sorted(vectors)):
+        loops = all_loops(edges(code, fn.failure))
+    whole = own.union(*(code.successors(label) for label in own))
+    vectors -= whole
+    split_long_blocks(code, loops, vectors | whole, SIZE, LEAST)
+    found = regions(code, fn.failure, SIZE, LEAST, vectors, whole)
+    return len(found) > 1 and _Outlining(fn, found, {loop[0] for loop in loops}, vectors, own).run()
 
 
 class _Outlining:
@@ -56,8 +61,9 @@ class _Outlining:
     many values that lead to the reverse sweep is in a register.
     """
 
-    def __init__(self, fn: FunctionBuilder, found: list[Region], heads: Set[str], vectors: Set[str]) -> None:
-        self.heads, self.vectors = heads, vectors
+    def __init__(self, fn: FunctionBuilder, found: list[Region], heads: Set[str], vectors: Set[str], own: Set[str]
+                 ) -> None:
+        self.heads, self.vectors, self.own = heads, vectors, own
         self.fn, self.code, self.regions = fn, fn.code, found
         self.labels = {f"%{label}" for label in fn.code.labels()}
         self.inside = {label for region in found for label in region.blocks}
@@ -145,6 +151,8 @@ class _Outlining:
         """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
         straight = not any(s in self.heads and s in group for label in group for s in code.successors(label))
+        wide = any("<" in line for label in group if label not in self.own
+                   for line in (*code.phi_lines(label), *code.lines_of(label)))
         args = {name: self.given[name] for name in sorted(
             name for name in self.used[k] if name not in self.made and name != "%ctx")}
         lines = ["begin:"]
@@ -163,7 +171,7 @@ class _Outlining:
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}"
-        if self.vectors.isdisjoint(group) and not any("<" in line for line in lines):
+        if self.vectors.isdisjoint(group) and not wide:
             writer.finished(symbol, "hidden " + head, lines, straight)
         else:
             writer.function(symbol, "\n".join([f"define internal {head} {{", *lines, "}\n"]))

@@ -195,8 +195,14 @@ class Writer:
         return self._separate(self._finished)
 
     def straight_text(self) -> str:
-        """The finished functions without loops as a module of its own; ``""`` if there are none."""
+        """The finished functions without loops, and hastened ones, as a module of its own; ``""`` if there are none."""
         return self._separate(self._straight)
+
+    def hasten(self, most: int) -> None:
+        """If the finished functions with loops have more than ``most`` characters, treat them as those without."""
+        if sum(map(len, self._finished.values())) > most:
+            self._straight |= self._finished
+            self._finished = {}
 
     def _separate(self, functions: Mapping[str, str]) -> str:
         """A module of some finished functions."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.gpu.device.thread import stack_size
+from jitad.lowering.gpu.host.runtime import depth
 from jitad.lowering.gpu.image import Image, Kernel
 
 from jitad.errors import DeviceError
@@ -245,6 +247,19 @@ def test_kernels_with_recursion_get_a_larger_stack(driver: CudaDriver, cuda: Dev
     for _ in range(2):
         driver.load(Image("", (kernel,)))
     assert cuda.stack == 1 << 16 and cuda.calls.count("cuCtxSetLimit") == 1
+
+
+def test_the_depth_of_recursion_is_an_option(monkeypatch: pytest.MonkeyPatch, driver: CudaDriver) -> None:
+    for given, calls in (("", 64), ("256", 256)):
+        stack_size.cache_clear()
+        monkeypatch.setenv("JITAD_GPU_STACK", given)
+        assert depth(driver) == calls and stack_size() == calls << 10
+    stack_size.cache_clear()
+    monkeypatch.setenv("JITAD_GPU_STACK", "513")
+    with pytest.raises(ValueError, match="KiB from 1 to 512"):
+        stack_size()
+    monkeypatch.undo()
+    stack_size.cache_clear()
 
 
 def test_a_signal_handler_may_use_the_device(driver: CudaDriver, monkeypatch: pytest.MonkeyPatch) -> None:

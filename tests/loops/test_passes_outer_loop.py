@@ -485,3 +485,21 @@ def test_what_is_stored_last_stays(f: Callable) -> None:
     for n in (33, 50):
         args = data(n)
         same(fast(*args), f(*args))
+
+
+def test_windows_are_added_to_by_lanes_if_they_are_short() -> None:
+    """The adjoint of a filter adds to a window of the signal, in another order of its loops if there are many taps."""
+    def energy(x: Any, h: Any) -> Any:
+        y = np.zeros(len(x) - len(h) + 1)
+        for i in range(len(y)):
+            for k in range(len(h)):
+                y[i] += h[k] * x[i + k]
+        return np.sum(y * y)
+    fast = jit(value_and_grad(energy, (0, 1)))
+    with without_lanes():
+        slow = jit(value_and_grad(energy, (0, 1)))
+        slow(np.ones(40), np.ones(2))
+    assert "^chunks.1" in fast.inspect("optimized", np.ones(40), np.ones(2))            # of values, of adjoints
+    for taps in (2, 16, 17, 30):
+        x, h = np.sin(np.arange(60.0)), np.cos(np.arange(float(taps)))
+        same(fast(x, h), slow(x, h))

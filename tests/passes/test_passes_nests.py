@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, grad, jit
+from jitad import check_grads, grad, jit, spec
 
 
 def ordered(a: Any, b: Any, start: Any) -> Any:
@@ -47,6 +47,16 @@ def sum_outside(a: Any, b: Any) -> Any:
     return c
 
 
+def rows(a: Any, b: Any) -> Any:
+    c = np.zeros((a.shape[0], b.shape[1]), b.dtype)
+    for i in range(a.shape[0]):
+        row = np.zeros(b.shape[1], b.dtype)
+        for k in range(len(b)):
+            row += a[i, k] * b[k]
+        c[i] = row
+    return c
+
+
 def layer(a: Any, b: Any, start: Any) -> Any:
     """The sum begins at an element of a vector, and ``a`` and ``b`` are stored transposed."""
     c = np.zeros((a.shape[1], b.shape[0]), b.dtype)
@@ -67,7 +77,7 @@ def factors(rng: np.random.Generator, m: int, k: int, n: int, dtype: Any = np.fl
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_of_products_keep_their_order(dtype: Any) -> None:
     rng = np.random.default_rng(3)
-    forms = [jit(f) for f in (product, columns_inside, sum_outside)]
+    forms = [jit(f) for f in (product, columns_inside, sum_outside, rows)]
     turned = jit(layer)
     for m, k, n in ((130, 40, 33), (64, 9, 5), (1, 8, 1), (3, 1, 70), (5, 0, 4), (0, 9, 4)):
         a, b = factors(rng, m, k, n, dtype)
@@ -76,6 +86,35 @@ def test_sums_of_products_keep_their_order(dtype: Any) -> None:
             assert np.array_equal(form(a, b), ordered(a, b, dtype(0.0))), (form, m, k, n)
         got = turned(np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), start)
         assert np.array_equal(got, ordered(a, b, start)), (m, k, n)
+
+
+def added_up_by_columns(a: Any, b: Any) -> Any:
+    s = np.zeros(b.shape[1])
+    total = 0.0
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                s[j] += a[i, k] * b[k, j]
+            total += a[i, j]
+    return s + total
+
+
+def added_up(a: Any, b: Any) -> Any:
+    s = np.zeros(2)
+    total = 0.0
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                s[1] += a[i, k] * b[k, j]
+            total += a[i, j]
+    return s + total
+
+
+@pytest.mark.parametrize("form", [added_up_by_columns, added_up])
+def test_sums_that_go_on_from_row_to_row(form: Any) -> None:
+    """The element has been added to before: the sum of products does not begin at 0."""
+    a, b = factors(np.random.default_rng(6), 7, 9, 5)
+    np.testing.assert_allclose(jit(form)(a, b), form(a, b), 1e-13)
 
 
 def test_large_products_are_not_left_to_blas() -> None:
@@ -88,7 +127,7 @@ def test_gradients_of_products() -> None:
     a, b = rng.normal(0.0, 1.0, (70, 9)), rng.normal(0.0, 1.0, (9, 6))
     weights = rng.normal(0.0, 1.0, (70, 6))
     expected = weights @ b.T, a.T @ weights
-    for form in (product, columns_inside, sum_outside):
+    for form in (product, columns_inside, sum_outside, rows):
         def loss(a: Any, b: Any) -> Any:
             return np.sum(form(a, b) * weights)                  # noqa: B023
         for got, wanted in zip(jit(grad(loss, (0, 1)))(a, b), expected, strict=True):
@@ -126,3 +165,24 @@ def test_checks_of_whole_nests_raise_what_python_raises() -> None:
         with pytest.raises(IndexError) as got:
             call(run, add)
         assert str(got.value) == str(wanted.value)
+
+
+def options(z: Any, strike: float) -> Any:
+    """A conditional sum over paths, and a condition in each step."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        x = 1.0
+        for t in range(z.shape[1]):
+            x += 0.1 * x * z[i, t]
+            if x < 0.5:
+                x = 0.5
+        if x > strike:
+            total += x - strike
+    return total
+
+
+def test_lanes_take_conditional_sums_around_an_inner_loop() -> None:
+    run = jit(options)
+    assert "^chunks" in run.inspect("optimized", spec("f64[:, :]"), 1.0)
+    z = np.random.default_rng(7).normal(0.0, 1.0, (37, 11))
+    np.testing.assert_allclose(run(z, 1.0), options(z, 1.0), 1e-14)

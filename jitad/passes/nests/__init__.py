@@ -6,6 +6,7 @@ Files, in reading order::
 
     regular          counted loops inside one another that only compute; which blocks they always execute
     check_hoisting   checks of indices, compared once ahead of a nest
+    scalarise        sums of rows and slices over a loop, as loops over elements
     interchange      loops that add to array elements again and again go inside
     matrix_products  products of matrices written as three loops
 """

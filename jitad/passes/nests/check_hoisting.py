@@ -90,7 +90,7 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
         return None
     index, size = test.operands
     needed = regular.always(op.block, outer)
-    if needed is None or size.block in outer.blocks:
+    if needed is None or size.block in outer.blocks or size.op is None or not _is_size(size.op):
         return None
     around = [*needed, outer]
     if not all(is_fixed(regular.known[x].trip, outer) for x in around):
@@ -103,6 +103,11 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
     if not all(v is index or is_fixed(v, outer) for v in op.operands[1:]):
         return None
     return _IndexCheck(op, form.constant, loops, size, around)
+
+
+def _is_size(op: Op) -> bool:
+    """True if ``op`` is the size of an array, or a constant that may be one."""
+    return op.name == "dim" or op.name == "const" and 0 <= op.attrs["value"] < NEAR
 
 
 def _move(regular: Regular, loop: Loop, checks: list[_IndexCheck]) -> None:

@@ -103,7 +103,7 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
         if a.block in rows.blocks or b.block in rows.blocks or len(at) != 2 or len(by) != 2:
             return None
         if set(at) == {i.iv, k.iv} and set(by) == {j.iv, k.iv}:
-            initial = _initial(sums, columns, rows, j.iv)
+            initial = _initial(sums, {columns: j.iv, rows: i.iv})
             return initial and _Product(sums, columns, rows, (a, at[0] is k.iv), (b, by[1] is k.iv), initial[0])
     return None
 
@@ -153,8 +153,12 @@ def _only_counts(regular: Regular, loop: Loop) -> bool:
     return len(uses) == 2 and latch.term.operands[0].op in uses and latch.term in uses
 
 
-def _initial(sums: Loop, columns: Loop, rows: Loop, column: Value) -> tuple[Value | None] | None:
-    """The vector whose element for the column begins the sum, or ``None`` in its place if it begins at 0."""
+def _initial(sums: Loop, counters: dict[Loop, Value]) -> tuple[Value | None] | None:
+    """The vector whose element for the column begins the sum, or ``None`` in its place if it begins at 0.
+
+    ``counters``: those of the loops over columns and rows, inner one first.
+    """
+    columns, rows = counters
     start = sums.entry_edge().args[1]
     op = start.op
     while op is not None and op.name == "get" and (stored := op.operands[0].op) is not None and stored.name == "set" \
@@ -166,8 +170,8 @@ def _initial(sums: Loop, columns: Loop, rows: Loop, column: Value) -> tuple[Valu
     if op is None or op.name != "get":
         return None
     array, at = op.operands[0], op.operands[1:]
-    for loop in (columns, rows):
-        if array in loop.head.params and _is_read_before_set(loop, array, op):
+    for loop, counter in counters.items():
+        if array in loop.head.params and counter in at and _is_read_before_set(loop, array, op):
             before = loop.entry_edge().argument(array)
             assert before is not None
             array = before
@@ -175,7 +179,7 @@ def _initial(sums: Loop, columns: Loop, rows: Loop, column: Value) -> tuple[Valu
         array = array.op.operands[0]
     if array.op is not None and array.op.name == "fill" and _is_zero(array.op.operands[0]):
         return (None,)
-    return (array,) if at == [column] and array.block not in rows.blocks else None
+    return (array,) if at == [counters[columns]] and array.block not in rows.blocks else None
 
 
 def _is_zero(v: Value) -> bool:
@@ -183,7 +187,10 @@ def _is_zero(v: Value) -> bool:
 
 
 def _is_read_before_set(loop: Loop, param: Value, read: Op) -> bool:
-    """True if a loop accesses an array by ``read`` and a store to the same element only, another one each time."""
+    """True if a loop accesses an array by ``read`` and a store to the same element only.
+
+    Its counter is an index of the element, so that this is another one in each iteration.
+    """
     members, todo = {param}, [param]
     readers = users(ops_of(loop.blocks))
     while todo:

@@ -18,7 +18,8 @@ Attributes of the first call:
 * ``uneven``: the iterations probably take different times.
 
 For a GPU (``module.gpu``) there is the first call only, and loops of few iterations stay.  Its attribute ``left`` is
-the number of results at the end that are not carried.
+the number of results at the end that are not carried, ``shared`` tells that several threads may share an iteration
+(``share_inner.py``).
 
 Of nested loops, the outermost independent one is outlined.
 """
@@ -38,6 +39,8 @@ from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, ra
 from ..analysis.sizes import Solver
 from .duration import ENOUGH, MOST, Duration
 from .independence import Dependent, Independence
+from .rows_in_place import rows_in_place
+from .share_inner import share_inner
 
 MOST_ITERATIONS = 1 << 48
 """A bound of the trip count, with which index windows cannot wrap (``independence.LARGEST_STEP``)."""
@@ -53,6 +56,8 @@ def outline(module: Module) -> None:
 
     Adds a note to ``module.notes`` for each loop, with its roles or the reason why it is not outlined.
     """
+    if module.gpu:
+        rows_in_place(module)
     for func in list(module.functions.values()):
         forest = loop_forest(func)
         todo, sizes = list(forest.roots), Solver(func)
@@ -113,10 +118,14 @@ class _Outliner:
         enough = None if self.module.gpu else self._pays(b, inits)
         self.loop.preheader.term = None
         args = [b.const(0), self.known.trip, *inits, *captured]
+        shared = self.module.gpu and not self.left and all(
+            role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
+        if shared:
+            args += map(b.const, (0, 1))
         stays = enough is not None and self.loop.parent is not None
         if stays:
             own_exit(self.func, _latch(self.loop), exit)
-        results = self._call(b, body, args, enough, entry if stays else None)
+        results = self._call(b, body, args, enough, entry if stays else None, shared)
         finals = dict(zip([*(self.loop.back_edge().args[p.index] for p in self.carried), *self.left], results))
         finals[self.known.next] = self.known.trip
         b.jump(exit, [finals.get(a, a) for a in exit_args])
@@ -214,7 +223,7 @@ class _Outliner:
         return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
     def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None,
-              entry: list[Value] | None) -> list[Value]:
+              entry: list[Value] | None, shared: bool) -> list[Value]:
         """Emit the calls, and place the builder behind them; returns the results.
 
         Without a condition there is only that on several threads.  With ``entry``, the arguments of its head, the loop
@@ -227,6 +236,8 @@ class _Outliner:
             assert block is not None and block.term is not None
             block.term.attrs["threads"] = roles
             block.term.attrs["left"] = len(self.left)
+            if shared:
+                block.term.attrs["shared"] = True
             return results
         many, one = func.new_block("threads"), func.new_block("alone")
         before = b.block

@@ -34,7 +34,7 @@ from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_profit import SHORT_ROW, pays, reads_rows, runs_backwards
+from .lane_profit import pays, reads_rows, runs_backwards
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
@@ -259,11 +259,11 @@ class _Chunks:
             found[tuple(n for n in left if n.const is None)] = None
         return [list(sizes) for sizes in found if sizes]
 
-    def _small(self, b: Builder, sizes: list[list[Value]], short: list[Value]) -> Value:
+    def _small(self, b: Builder, sizes: list[list[Value]], short: dict[Value, int]) -> Value:
         """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
         small = b.ge(self.known.trip, LANES if self.results is not None else LANES + 1)
-        for trip in dict.fromkeys(short):
-            small = b.and_(small, b.le(trip, SHORT_ROW))
+        for trip, bound in short.items():
+            small = b.and_(small, b.le(trip, bound))
         for n in dict.fromkeys(n for each in sizes for n in each):
             small = b.and_(small, b.le(n, LARGEST))
         for first, *others in sizes:
@@ -273,7 +273,7 @@ class _Chunks:
             small = b.and_(small, b.le(total, LARGEST)) if others else small
         return small
 
-    def enter(self, sizes: list[list[Value]], short: list[Value]) -> None:
+    def enter(self, sizes: list[list[Value]], short: dict[Value, int]) -> None:
         """Let the preheader enter the loop over chunks, followed by the original loop if iterations are left.
 
         ``sizes``, and the ``short`` trip counts of inner loops, are tested before.

@@ -14,6 +14,9 @@ Memory for arrays is one piece for each thread.  LLVM turns these words into reg
 
 from __future__ import annotations
 
+import os
+from functools import cache
+
 from ....ir.graph import Op
 from ...llvm import context
 from ...llvm.emit import Writer
@@ -23,13 +26,26 @@ from .emitter import Emitter
 WORDS = ("status", "top", "end", "frame", "limit", "base", "stride", "depth")
 TYPES = {"status": "ptr", "base": "ptr"}
 ALIGN = 16
-STACK = 64 << 10
-"""Bytes of the call stack of a thread in a kernel with recursion.  A device reserves them for all threads that it can
-run at once: 17 GB on an H100."""
+STACK = 64
+"""KiB of the call stack of a thread in a kernel with recursion, where ``JITAD_GPU_STACK`` is unset.  A device reserves
+them for all threads that it can run at once: 17 GB on an H100."""
+MOST_STACK = 512
+"""KiB that a thread can have."""
 FRAME = 1 << 10
 """Bytes of the stack that a call may take."""
 MESSAGE = 4
 """Words of a message that a status has room for."""
+
+
+
+@cache
+def stack_size() -> int:
+    """Bytes of the call stack of a thread in a kernel with recursion, the same in all of a process."""
+    given = os.environ.get("JITAD_GPU_STACK", "")
+    if given and not (given.isdecimal() and 0 < int(given) <= MOST_STACK):
+        raise ValueError(f"JITAD_GPU_STACK={given}: expected KiB from 1 to {MOST_STACK}")
+    return (int(given) if given else STACK) << 10
+
 
 _FAIL = """define internal void @gpu_fail(ptr %status, i64 %code, i64 %a, i64 %b, i64 %c, i64 %d) noinline nounwind {
 entry:

@@ -43,6 +43,8 @@ from .product_launch import ProductLaunch
 from .scan_launch import ScanLaunch
 from .wide_launch import WideLaunch
 
+SHARERS = 128
+"""Threads that share an iteration of an outlined loop with an inner loop, if the loop has few iterations."""
 FROM_ZERO = 0, 1
 """The first index and the step of outlined loops."""
 
@@ -250,20 +252,27 @@ class LaunchBuilder:
                 adders[k] = self._adder(callee, buffer_type(callee.params[2 + k]).dtype)
         every = [k for m in made for k in (m.kernel, m.finish)]
         few = made[1] if len(made) > 1 else None
-        return self._add(MapLaunch(made[0], (FROM_ZERO,), adders, few), *every, *adders.values()), carried
+        launch = MapLaunch(made[0], (FROM_ZERO,), adders, few)
+        if op.attrs.get("shared") and made[0].needs == Needs():
+            shared = self._outlined_by(callee, roles, (), "", there, SHARERS)
+            both = SharedLaunch(MapLaunch(shared, (FROM_ZERO,), {}), launch, ENOUGH_THREADS)
+            return self._add(both, *every, shared.kernel), carried
+        return self._add(launch, *every, *adders.values()), carried
 
     def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str,
-                     resident: Resident) -> MapKernel:
-        """The kernels of an outlined loop whose threads add to arrays in this way."""
+                     resident: Resident, sharers: int = 1) -> MapKernel:
+        """The kernels of an outlined loop whose threads add to arrays in this way; ``sharers``: an iteration's."""
         self._write(callee.name, frozenset(2 + k for k in sums) if way == ATOMIC else frozenset())
         results = [Result(role, t, way if k in sums else "")
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
         made = map_kernel(self.shared, self._name(callee.name), callee.loc, callee, [FROM_ZERO], results,
-                                  self._needs(callee), outlined=True, resident=resident)
+                          self._needs(callee), outlined=True, threads_each=sharers, resident=resident,
+                          shares=sharers > 1)
         shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
                           for p, r in zip(callee.params[2:], results))
         small = f", if the arrays have {FEW} elements at most" if way == LOCAL else ""
-        self._tell(made, f"a thread for each iteration{f' ({shown})' if shown else ''}{small}")
+        each = "a thread" if sharers == 1 else f"the same, if there are few, {sharers} threads"
+        self._tell(made, f"{each} for each iteration{f' ({shown})' if shown else ''}{small}")
         return made
 
     def _needs(self, func: Function) -> Needs:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....errors import DeviceError
 from ....ir.types import BOOL, F64, I64, Scalar
-from ..device.thread import FRAME, STACK, WORDS
+from ..device.thread import FRAME, WORDS, stack_size
 from ..driver import DeviceBuffer, Driver
 from ..image import STATUS_WORDS
 from .device_array import WORD, DeviceArray, Owner
@@ -31,7 +31,7 @@ DEPTH = {"sim": 1000}
 
 def depth(driver: Driver) -> int:
     """The calls of recursive functions within one another that a thread has room for."""
-    return DEPTH.get(driver.arch, STACK // FRAME)
+    return DEPTH.get(driver.arch, stack_size() // FRAME)
 
 
 def arena_size(driver: Driver) -> int:

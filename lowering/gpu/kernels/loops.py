@@ -23,7 +23,7 @@ from ...llvm import types
 from ..device import reduce
 from ..device.emitter import Emitter, Shared
 from ..device.function import ADDS, call
-from ..device.thread import STACK
+from ..device.thread import stack_size
 from ..device.values import Memory, Part, assemble, parts_of
 from ..image import Kernel
 from .results import Reduced, finish_kernel, reduce_block, store_slot
@@ -85,18 +85,19 @@ class MapKernel:
 
 def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Sequence[Known], results: Sequence[Result],
                needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK, resident: Resident = ((), ()),
-               suffix: str = "") -> MapKernel:
+               suffix: str = "", shares: bool = False) -> MapKernel:
     """The kernels that apply ``body`` to a loop, or to several loops within one another.
 
     A nest's body takes the indices, the carried values and what is captured.  That of an outlined loop takes the first
     iteration and the end.  Parameters: status, [arena, bytes, words], [depth], of each loop (lower, count, step)
     without literals, [slots, partial], carried, captured.  ``resident``: the carried and the captured scalars, by
-    number, of which the address is passed.
+    number, of which the address is passed.  ``shares``: the last two of the captured values are replaced by the number
+    of the thread among those of an iteration, and how many these are.
     """
     w = KernelWriter(shared, name, loc, block)
     memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
     depth = w.param("i64", "depth") if needs.recursion else "0"
-    w.stack = STACK if needs.recursion else 0
+    w.stack = stack_size() if needs.recursion else 0
     bounds = [w.bounds(known) for known in loops]
     scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
     reduced = [k for k in scalars if results[k].role not in ("last", "left")]
@@ -107,6 +108,8 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     captured = [w.given(t, "captured", k in resident[1]) for k, t in enumerate(
         body.param_types[(2 if outlined else len(loops)) + len(carried):])]
     once = not (memory or reduced or any(r.adding in (LOCAL, APART) for r in results))
+    if shares:
+        captured[-2:] = w.code.op(f"urem i64 {w.first()}, {threads_each}", "part"), str(threads_each)
     first, threads = (w.divided(x, threads_each) for x in (w.first(), "0" if once else w.threads()))
     count = w.unless_failed(w.product([n for _, n, _ in bounds]))
     ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
@@ -205,7 +208,7 @@ def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function, needs: Ne
     """
     w = KernelWriter(shared, name, loc, 1)
     ctx, out = w.param("ptr", "ctx"), w.param("ptr", "slots")
-    w.stack = STACK if needs.recursion else 0
+    w.stack = stack_size() if needs.recursion else 0
     given = [w.given(t, "given", k in resident) for k, t in enumerate(body.param_types)]
 
     def run(_: str, __: list[str]) -> list[str]:
