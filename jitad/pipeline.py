@@ -18,6 +18,7 @@ from .ir.graph import Module
 from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
+from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
@@ -157,6 +158,12 @@ def _array_sroa(derived: bool) -> Pass:
     return run_pass
 
 
+def _chain_reassociation(module: Module, roots: Sequence[str]) -> None:
+    if module.fastmath:
+        chain_reassociation(module)
+        dce(module, roots)
+
+
 def _loop_unswitch(module: Module, roots: Sequence[str]) -> None:
     if loop_unswitch(module):
         for func in module.functions.values():
@@ -222,7 +229,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
-    ("optimized", "dce", _DCE),
+    ("optimized", "dce", lambda module, roots: dce(module, roots) if module.fastmath else None),
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
@@ -251,6 +258,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
+    ("optimized", "chain_reassociation", _chain_reassociation),
     ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -258,11 +266,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
-# These passes serve vectors and caches, or turn loops over elements into arrays in memory.
+# These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch",
                         "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
                         "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
-                        "dot_products", "index_set_splitting", "loop_load_elimination", "jump_threading"})
+                        "dot_products", "index_set_splitting", "loop_load_elimination", "chain_reassociation",
+                        "jump_threading"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -303,7 +312,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "loop_load_elimination": loop_load_elimination, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
+    "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
+    "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 

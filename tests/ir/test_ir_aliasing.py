@@ -17,6 +17,7 @@ from jitad.ir.aliasing.consumption import consumed_values, in_memory
 from jitad.ir.aliasing.liveness import Liveness
 from jitad.ir.aliasing.may_alias import MayAlias, Summaries
 from jitad.ir.builder import Builder
+from jitad.ir.dominance import dominators
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Block, Function, Module, Op, Value
 from jitad.ir.ops import OPS, Memory
@@ -193,3 +194,15 @@ def test_arrays_that_change_places_share_at_no_point_and_are_one_class() -> None
     assert alias.with_self(pairs, w) == alias.bits([w])
     assert all(classes.same(u, x) for x in filter(in_memory, func.defined()))
     assert consumed == {named["u0"], named["v0"], u, v, w}
+
+
+def test_live_values_among_some_and_blocks_in_order() -> None:
+    for seed in range(6):
+        func = irgen.generate(seed).functions["main"]
+        live, dom = Liveness(func), dominators(func)
+        assert dom.in_order({*dom.order[::2]}) == dom.order[::2]
+        values = [*func.defined()]
+        for block in dom.order:
+            before = [*live.before(block)]
+            assert live.among(reversed(values), block) == before
+            assert live.among(values[::3], block) == [v for v in before if v in values[::3]]

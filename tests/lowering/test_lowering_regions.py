@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitad.lowering.function import block_outlining, code_regions, region_outlining
+from jitad.lowering.llvm.emit import Code
 from jitad.lowering.math.ops import Options
 
 from bench.compiler.compiling import loaded
@@ -100,3 +101,19 @@ def test_cuts(edges: dict[str, str], groups: list[str]) -> None:
     found = code_regions.cuts(edges, "a")
     assert [sorted(group) for group in found] == [sorted(group) for group in groups]
     assert [group[0] for group in found] == [group[0] for group in groups]
+
+
+def test_phis_are_shared_out_to_groups_of_blocks() -> None:
+    code = Code()
+    ends = [code.label() for _ in range(4)]
+    failure = code.label("fail")
+    phi, zero = code.phi("i32", failure), code.phi("i64", failure)
+    for k, label in enumerate(ends):
+        code.add_incoming(phi, f"{k}", label)
+        if k:
+            code.add_incoming(zero, "0", label)
+    a, b, c, d = ends
+    taken = code.take_phis(failure, [[c, a], [], [d]])
+    assert taken == [[f"{phi} = phi i32 [ 0, %{a} ], [ 2, %{c} ]", f"{zero} = phi i64 [ 0, %{c} ]"], [],
+                     [f"{phi} = phi i32 [ 3, %{d} ]", f"{zero} = phi i64 [ 0, %{d} ]"]]
+    assert code.phi_lines(failure) == [f"{phi} = phi i32 [ 1, %{b} ]", f"{zero} = phi i64 [ 0, %{b} ]"]

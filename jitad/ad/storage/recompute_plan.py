@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Op, Value
@@ -60,11 +61,10 @@ class Reverse:
     """The reverse blocks by the forward block that they reverse, and the uses of values in other blocks.
 
     ``reads``: for each block, its values that other reverse blocks read, with the block that reads.
-    ``endless``: forward blocks at which code may begin that does not terminate: calls, and heads of loops that are not
-    counted; ``before_endless``: the forward blocks that lead to one of them.
     """
 
     def __init__(self, sweep: ThereAndBack) -> None:
+        self._sweep = sweep
         self._bars: dict[Block, list[Block]] = {}
         self.reads: dict[Block, list[tuple[Value, Block]]] = {}
         for bar, block in sweep.home.items():
@@ -73,10 +73,21 @@ class Reverse:
                 for v in op.used():
                     if v.block is not bar:
                         self.reads.setdefault(v.block, []).append((v, bar))
-        self.endless = {b for b in sweep.forward if b.term is not None and b.term.name == "call"}
-        self.endless |= {loop.head for loop in sweep.forest.loops if counted(loop) is None}
-        preds = sweep.preds
-        self.before_endless = reached(self.endless, lambda block: [p for p, _ in preds[block]])
+
+    @cached_property
+    def endless(self) -> set[Block]:
+        """Forward blocks at which code may begin that does not terminate: calls, and heads of loops without a count.
+
+        Asked only while the forward sweep is as it was: no loop has been removed or has got a copy.
+        """
+        calls = {b for b in self._sweep.forward if b.term is not None and b.term.name == "call"}
+        return calls | {loop.head for loop in self._sweep.forest.loops if counted(loop) is None}
+
+    @cached_property
+    def before_endless(self) -> set[Block]:
+        """The forward blocks that lead to one of ``endless``."""
+        preds = self._sweep.preds
+        return reached(self.endless, lambda block: [p for p, _ in preds[block]])
 
     def of(self, loop: Loop) -> list[Block]:
         """The blocks that reverse the blocks of ``loop``."""

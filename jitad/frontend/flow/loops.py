@@ -24,7 +24,7 @@ from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
 from ..values.values import ArrayObj, ArrayRef, DictObj, Edge, ListObj, Maybe, Obj, Slot, State, Sym
 from .loop_match import Matcher
-from .path_merge import Merger
+from .path_merge import Merger, changed
 
 ATTEMPTS = 12
 
@@ -305,10 +305,9 @@ def _guess(f: Frame, node: LoopNode, entry: State) -> State:
 
 def _correct(guess: State, back: State) -> None:
     """Corrects a predicted Python number that became a NumPy number, as when an f32 is added to 0.0."""
-    numbers = [(slot, v) for slot, v in guess.items() if type(v) is Sym and v.weak and isinstance(slot, Slot)]
-    for slot, v in numbers:
-        new = back.get(slot)
-        if new is not v and lattice.is_scalar(new):
+    for slot in changed(guess, back):
+        v, new = guess[slot], back.get(slot)
+        if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
             scalar, weak = lattice.scalar_type(new)
             if not weak:
                 guess[slot] = _stand_in(scalar, False)

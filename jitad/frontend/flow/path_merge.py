@@ -16,6 +16,8 @@ and so is a read after one of those objects has been written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
+from operator import is_, is_not
 from typing import Any
 
 from ...ir.graph import Block, Value
@@ -85,14 +87,19 @@ class Merger:
         for root in roots:
             if root is not FACTS and any(root in s for s in states):
                 self._obj((root,) * n, getattr(root, "name", ""))
-        left = [(key, content) for key, content in first.items() if key not in self.state]
+        left = dict(first)                                   # what no path has changed
+        for key in self.state:
+            left.pop(key, None)
         for s in rest:
-            get = s.get
-            left = [item for item in left
-                    if (other := get(item[0], UNBOUND)) is item[1] or same(other, item[1])]
+            for key in changed(left, s):
+                if not same(s.get(key, UNBOUND), left[key]):
+                    del left[key]
         self.state.update(left)
         self._mark_ambiguous()
-        return {k: v for k, v in self.state.items() if v is not UNBOUND}
+        found = dict(self.state)
+        for key in list(compress(found, map(is_, found.values(), repeat(UNBOUND)))):
+            del found[key]
+        return found
 
     def jump(self) -> None:
         """Ends every edge with a jump to the block."""
@@ -326,6 +333,15 @@ class Merger:
             if others or stale:
                 out.readonly = out.readonly or (AMBIGUOUS if isinstance(out, ArrayObj) else SEVERAL)
                 out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
+
+
+def changed(state: State, other: State) -> list[Any]:
+    """The keys of ``state`` for which ``other`` has another object or none.
+
+    Most variables are the same on all paths, and there may be thousands of them at each of thousands of loops, so
+    that no Python runs for these.
+    """
+    return list(compress(state, map(is_not, state.values(), map(other.get, state, repeat(UNBOUND)))))
 
 
 def _one(values: Sequence[Any]) -> bool:

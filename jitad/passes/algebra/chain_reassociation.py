@@ -1,0 +1,114 @@
+"""Under ``fastmath``: what the next iteration waits for enters sums, minima and maxima last.
+
+::
+
+    ^loop(i, left, …):                                ^loop(i, left, …):
+      x = add left, one                                 x = add left, one
+      y = minimum above, x               becomes        z = minimum above, diagonal
+      z = minimum y, diagonal                           y = minimum x, z
+      branch …, ^loop(j, z, …)                          branch …, ^loop(j, y, …)
+
+Each iteration takes as long as the ops between a carried value and its next one, if nothing else is slower: the rest of
+an expression is computed meanwhile.  LLVM may not reassociate such chains (``lowering/planning/recurrences.py``), since
+it does not know which operand is late.
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Block, Module, Op, Value
+from ...ir.types import Scalar
+from ...ir.uses import ops_of, users
+from ..analysis.loops import Loop, loop_forest, raising_blocks
+
+SUMS, EXTREMES = frozenset({"add", "sub"}), frozenset({"minimum", "maximum"})
+ORDER = frozenset({"lt", "le", "gt", "ge"})
+EXTREME = {True: "minimum", False: "maximum"}
+"""By: the selection takes its first alternative if that is the lesser."""
+
+
+def chain_reassociation(module: Module) -> None:
+    """Reassociate the chains of every innermost loop; for modules compiled with ``fastmath``."""
+    for func in module.functions.values():
+        forest = loop_forest(func)
+        for loop in forest.loops:
+            if not loop.children and loop.latch is not None:
+                region = loop.region(raising_blocks(forest.dom))
+                _reassociate(loop, forest.dom.in_order(loop.blocks), region)
+
+
+def _reassociate(loop: Loop, order: list[Block], region: set[Block]) -> None:
+    """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
+    late = {p for p, a in loop.back_edge().passed() if _is_float(p) and a is not p and a.owner is not loop.head}
+    if not late:
+        return
+    _name_extremes(order, region)
+    read = users(ops_of(region))
+    once = {v for v, found in read.items() if len(found) == 1} - late
+    for b in order:
+        for op in list(b.ops):
+            if len(op.results) != 1 or not _is_float(op.result):
+                continue
+            if op.name in SUMS | EXTREMES and sum(v in late for v in op.operands) == 1:
+                _pull(op, late, once)
+            if any(v in late for v in op.operands):
+                late.add(op.result)
+        for e in b.term.edges if b.term is not None else ():
+            late |= {p for p, a in e.passed() if a in late and _is_float(p) and e.block is not loop.head}
+
+
+def _is_float(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_float
+
+
+def _name_extremes(order: list[Block], region: set[Block]) -> None:
+    """Make selections of the lesser or the larger of two floats, Python's ``min`` and ``max``, ops of their own."""
+    for op in (op for b in order for op in b.ops if op.name == "select" and _is_float(op.result)):
+        condition, x, y = op.operands
+        test = condition.op
+        if test is not None and test.name in ORDER and set(test.operands) == {x, y}:
+            op.name = EXTREME[(test.name in ("lt", "le")) is (test.operands[0] is x)]
+            op.operands, op.attrs = [x, y], {}
+    read = users(ops_of(region))
+    for b in order:
+        b.ops = [op for op in b.ops if op.name not in ORDER or op.result in read]
+
+
+def _pull(op: Op, late: set[Value], once: set[Value]) -> None:
+    """Let the late operand of the late operand of ``op`` become its own; ``once``: values that one op reads."""
+    side = op.operands[1] in late
+    inner, other = op.operands[side], op.operands[1 - side]
+    below = inner.op
+    if below is None or below.block is not op.block or inner not in once or sum(v in late for v in below.operands) != 1:
+        return
+    deep = below.operands[1] in late
+    last, early = below.operands[deep], below.operands[1 - deep]
+    if op.name in EXTREMES:
+        if below.name == op.name:
+            _replace(op, below, op.name, [early, other], op.name, last, 0)
+    elif below.name in SUMS:
+        # op = ±last ± early ± other
+        sign_inner = -1 if op.name == "sub" and side else 1
+        sign_other = -1 if op.name == "sub" and not side else 1
+        sign_last = -sign_inner if below.name == "sub" and deep else sign_inner
+        sign_early = -sign_inner if below.name == "sub" and not deep else sign_inner
+        if sign_early > 0:
+            pair, name = [early, other], "add" if sign_other > 0 else "sub"
+        elif sign_other > 0:
+            pair, name = [other, early], "sub"
+        else:
+            return _replace(op, below, "add", [early, other], "sub", last, 1) if sign_last > 0 else None
+        _replace(op, below, name, pair, "add" if sign_last > 0 else "sub", last, 0)
+
+
+def _replace(op: Op, below: Op, first: str, pair: list[Value], name: str, last: Value, position: int) -> None:
+    """Compute ``first`` of the early operands ahead of ``op``, which then takes it, and ``last`` as the other operand.
+
+    ``position``: the operand number of what is computed first.  ``below``, which only ``op`` has read, is dropped.
+    """
+    block = op.block
+    assert block is not None
+    block.ops.remove(below)
+    early = Op(first, pair, [op.result.type], dict(op.attrs), loc=op.loc)
+    early.block = block
+    block.ops.insert(block.ops.index(op), early)
+    op.name, op.operands = name, [early.result, last] if position == 0 else [last, early.result]
