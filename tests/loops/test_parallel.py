@@ -381,10 +381,11 @@ def looked_at(x: Any, k: Any) -> Any:
 
 
 def through_other_rows(x: Any, k: Any) -> Any:
-    out = np.zeros((9, 3))
-    for i in range(9):
+    n = len(x)
+    out = np.zeros((n, 3))
+    for i in range(n):
         out[i, 0] = x[i]
-        out[i, 1] = out[8 - i, 0]
+        out[i, 1] = out[n - 1 - i, 0]
     return out
 
 
@@ -665,6 +666,56 @@ def test_the_first_failing_iteration_is_told() -> None:
         with pytest.raises(IndexError, match="index 1000 "):
             several(np.zeros(60), k)
         assert several(np.zeros(60), np.zeros(60, np.int64)) == 0.0
+
+
+def over_time(x: Any, k: Any) -> Any:
+    """Loops and array operations in a serial loop, where a step may fail."""
+    u, total, seen = x.copy(), 0.0, np.zeros(7)
+    for t in range(4):
+        v = np.zeros(len(u))
+        for i in range(len(u)):
+            if u[i] > 50:
+                raise ValueError(f"{u[i]} at {i} in step {t}")
+            v[i] = 2 * u[i] + k[i]
+            seen[k[i]] += u[i]
+        u = v - (v > 90) * 45
+        total += (u * u).sum()
+    return u, total, seen
+
+
+@pytest.mark.parametrize("enough", [0, 1 << 50], ids=["on threads", "in place"])
+def test_loops_in_a_serial_loop(monkeypatch: pytest.MonkeyPatch, enough: int) -> None:
+    """A run-time test decides between the threads and the loop as it is: results and exceptions are the same."""
+    monkeypatch.setattr(outline, "ENOUGH", enough)
+    monkeypatch.setattr(parallel_nests, "ENOUGH", enough)
+    assert "several threads: seen: add, v: each" in report(over_time, X, K)
+    alone, several = jit(over_time), jit(over_time, parallel=True)
+    for n in (50, 7, 1, 0):
+        for e, g in zip(alone(X[:n] / 8, K[:n]), several(X[:n] / 8, K[:n]), strict=True):
+            assert same(e, g)
+    x = np.zeros(50)
+    x[[22, 40]] = 20.0, 25.0
+    with pytest.raises(ValueError, match="^80.0 at 22 in step 2"):
+        alone(x, K * 0)
+    with pytest.raises(ValueError, match="^80.0 at 22 in step 2"):
+        several(x, K * 0)
+
+
+def test_a_share_has_iterations_for_all_lanes() -> None:
+    """Fewer would have no vectors: the matrix of covariances of 24 series took six times as long on two threads."""
+    def products(x: Any, n: int) -> Any:
+        out = np.zeros((n, n))
+        for i in range(n):
+            for j in range(n):
+                s = 0.0
+                for t in range(len(x)):
+                    s += x[t] * (i - j)
+                out[i, j] = s
+        return out
+    several = jit(products, parallel=True)
+    for n in (24, 70):
+        assert same(several(X, n), products(X, n))
+    assert "lanes = True" in several.inspect("optimized")
 
 
 def row_told(x: Any, w: Any) -> Any:

@@ -19,7 +19,7 @@ from jitad.passes.analysis.cost import (
 )
 from jitad.passes.analysis.loops import loop_forest
 from jitad.passes.analysis.sizes import Solver
-from jitad.passes.parallel.duration import FUNCTION, SERIAL, Duration
+from jitad.passes.parallel.duration import FUNCTION, SERIAL, UNKNOWN, Duration
 
 OPERATIONS = """
 func @f(%a: f64[3, 4], %v: f64[?], %x: f64) -> (f64) {
@@ -82,7 +82,7 @@ func @f(%m: i64, %x: f64) -> (f64) {{
 """
 
 
-@pytest.mark.parametrize("trip, times", [("%seven", 7), ("%k", ASSUMED), ("%h", 10)],
+@pytest.mark.parametrize("trip, times", [("%seven", 7), ("%k", UNKNOWN), ("%h", 10)],
                          ids=["known", "not known before the loop", "in the middle"])
 def test_the_time_of_an_iteration_has_the_loops_in_it(trip: str, times: int) -> None:
     func = parse_module(LOOPS.format(trip=trip)).functions["f"]

@@ -10,7 +10,8 @@ in forward order, then carries the loop's values too, and the computation from t
 (``late_results.py``).
 
 *Kept*: something before its reverse sweep needs values of the loop, so the forward loop stays as well.  This is done
-only for several threads: frames on a stack would order the iterations.
+only for several threads, if the order does not matter and the reverse sweep reads values of inner loops: frames on a
+stack would order the iterations.  Other values are saved in arrays by their index, which takes less time.
 
 *In order*: an iteration that may raise is not delayed until after a loop that may not terminate.
 
@@ -26,12 +27,17 @@ from functools import cached_property
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
+from ...ir.types import Array
 from ...ir.uses import EDGE, ops_of, uses
 from ...passes.analysis.cfg import reached
+from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
 from . import late_results, nests
+
+LONGEST = 8
+"""The longest chain of cheap ops that is taken to be computed again."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,10 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                     found[loop] = replace(found[loop], merged=True)
                 else:
                     del found[loop]
-    kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
-    chosen = [*found.values(), *(kept if sweep.module.parallel else [])]
+    kept = [replace(plan, kept=True) for loop, plan in possible.items()
+            if sweep.module.parallel and loop not in found and order_free(reverse, plan.back, by_parts=True)
+            and _needs_stack(reverse, loop)]
+    chosen = [*found.values(), *kept]
     chosen = [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
     return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
 
@@ -144,6 +152,28 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
         if len(inner.nested) == len(loop.children) and (loop.children or nests.pays(sweep, loop)):
             found.append(inner)
     return tuple(found)
+
+
+def _needs_stack(reverse: Reverse, loop: Loop) -> bool:
+    """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack."""
+    inner = {b for child in loop.children for b in child.blocks}
+    return any(isinstance(v.type, Array) or v.block in inner and not _is_made_again(v, loop)
+               for v in _read_by(reverse.of(loop), loop))
+
+
+def _is_made_again(v: Value, loop: Loop, depth: int = LONGEST) -> bool:
+    """True if a value of an inner loop is computed again rather than saved: an index, or cheap ops on such values."""
+    if v.block not in loop.blocks or v.const is not None:
+        return True
+    if v.op is None:
+        inner = next((x for x in _inner(loop) if x.head is v.block), None)
+        known = counted(inner) if inner is not None else None
+        return known is not None and known.iv is v
+    return depth > 0 and v.op.name in CHEAP and all(_is_made_again(x, loop, depth - 1) for x in v.op.operands)
+
+
+def _inner(loop: Loop) -> list[Loop]:
+    return [loop, *(x for child in loop.children for x in _inner(child))]
 
 
 def _raises(loop: Loop) -> bool:
@@ -172,8 +202,11 @@ def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Val
             del found[loop]
 
 
-def order_free(reverse: Reverse, back: LoopBack) -> bool:
-    """True if the reverse iterations may run in any order: carried values are passed on unchanged or only added to."""
+def order_free(reverse: Reverse, back: LoopBack, by_parts: bool = False) -> bool:
+    """True if the reverse iterations may run in any order: carried values are passed on unchanged or only added to.
+
+    With ``by_parts`` arrays do not count: each iteration may have a part of its own.
+    """
     assert back.top is not None and back.back is not None
     following = back.back[1].args
     blocks = reverse.of(back.loop)
@@ -181,7 +214,7 @@ def order_free(reverse: Reverse, back: LoopBack) -> bool:
     return not back.outside and not _last_one_counts(reverse, back, blocks) and all(
         _unchanged(p, following[p.index], back.top, given)
         or _only_added_to(p, following[p.index], back.top, used, given)
-        for p in back.top.params if p is not back.count)
+        for p in back.top.params if p is not back.count and not (by_parts and isinstance(p.type, Array)))
 
 
 def _unchanged(p: Value, last: Value, top: Block, given: dict[Value, set[Value]]) -> bool:

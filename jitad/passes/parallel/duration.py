@@ -15,7 +15,7 @@ from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
 from ...ir.uses import ops_of
-from ..analysis.cost import ASSUMED, CALL
+from ..analysis.cost import CALL
 from ..analysis.loops import Loop, LoopForest, counted, raising_blocks
 from ..analysis.sizes import Solver
 from .independence import Dependent, Independence
@@ -30,6 +30,9 @@ ENOUGH = 50_000_000
 thread 9 to 18 µs to wake another one and to wait for it, and the other 5 to 20 (AMD EPYC, beside other work)."""
 MOST, LARGEST = 1 << 20, 1 << 40
 """Bounds of trip counts and of durations, so that the estimate cannot wrap."""
+UNKNOWN, UNCOUNTED = 8, 32
+"""The number of iterations, or of elements along an axis, where it depends on data, as in rows of sparse matrices; and
+the number of iterations of a loop that ends when a condition holds."""
 DEEPEST = 8
 """The longest chain of integer ops by which a trip count depends on a counter."""
 
@@ -61,7 +64,7 @@ class Duration:
         for child in loop.children:
             known = counted(child)
             trip = self._middle(known.trip) if known is not None else None
-            times = b.minimum(trip, MOST) if trip is not None else b.const(ASSUMED)
+            times = b.minimum(trip, MOST) if trip is not None else b.const(UNKNOWN if known is not None else UNCOUNTED)
             other.append(b.minimum(b.mul(times, self._iteration(child)), LARGEST))
         total = b.const(fixed)
         for more in other:
@@ -89,7 +92,7 @@ class Duration:
                 n = self._middle(size)
             elif size[0] in self.live:
                 n = b.dim(size[0], axis=size[1])
-            total = b.minimum(b.mul(total, b.minimum(n, MOST) if n is not None else ASSUMED), MOST)
+            total = b.minimum(b.mul(total, b.minimum(n, MOST) if n is not None else UNKNOWN), MOST)
         return total
 
     # --- trip counts ----------------------------------------------------------------------------------

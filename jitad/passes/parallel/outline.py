@@ -26,6 +26,8 @@ Of nested loops, the outermost independent one is outlined.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...errors import Loc
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
@@ -137,7 +139,11 @@ class _Outliner:
         found: dict[Value, None] = {}
         for op in ops_of(self.forest.dom.in_order(self.region)):
             found |= dict.fromkeys(v for v in op.used() if v.block not in self.region)
-        return [v for v in found if not _is_literal(v)]
+        return [v for v in found if not _is_literal(v) and not self._is_size_of(v, found)]
+
+    def _is_size_of(self, v: Value, captured: Container[Value]) -> bool:
+        """True for a size of a captured array, which the function reads there: it would take a register more."""
+        return not self.module.gpu and v.op is not None and v.op.name == "dim" and v.op.operands[0] in captured
 
     # --- the function -------------------------------------------------------------------------------
 
@@ -153,6 +159,7 @@ class _Outliner:
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
         b = Builder(body.entry, body.loc)
         self._literals(b, values)
+        self._sizes(b, values)
         count = b.sub(end, first)
         blocks = clone_blocks(self.forest.dom.in_order(self.region), body, values)
         head, latch, done = blocks[loop.head], blocks[_latch(loop)], body.new_block("done")
@@ -173,6 +180,12 @@ class _Outliner:
                 for v in op.used():
                     if v.block not in self.region and v not in values and _is_literal(v):
                         values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore[arg-type]
+
+    def _sizes(self, b: Builder, values: dict[Value, Value]) -> None:
+        for op in ops_of(self.forest.dom.in_order(self.region)):
+            for v in op.used():
+                if v.block not in self.region and v not in values and v.op is not None and v.op.name == "dim":
+                    values[v] = b.dim(values[v.op.operands[0]], axis=v.op.attrs["axis"])
 
     def _count(self, head: Block, latch: Block, first: Value, count: Value, values: dict[Value, Value]) -> None:
         """Let the copy count from 0 to ``count``.
