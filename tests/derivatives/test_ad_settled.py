@@ -243,7 +243,7 @@ def inside(a: Any) -> float:
         for k in range(3):
             for i in range(1, len(x) - 1):
                 for j in range(len(x)):
-                    if k != j:
+                    if j % 7 != k:
                         total += x[i, j] * x[i, j] * a[k, j]
         x[1, 0] = total
         x[2] = x[1] * total * 0.01

@@ -78,9 +78,9 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
-                                        (small_arrays, 15), (views, 20), (recursions, 4),
+                                        (small_arrays, 15), (views, 10), (recursions, 4),
                                         (KINDS["loops"], 30), (KINDS["ifs in a loop"], 40),
-                                        (KINDS["loops over an array"], 24), (KINDS["array statements"], 80)])
+                                        (KINDS["loops over an array"], 24), (KINDS["array statements"], 40)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(make, size, 0)

@@ -78,7 +78,8 @@ def _pull(op: Op, late: set[Value], once: set[Value]) -> None:
     side = op.operands[1] in late
     inner, other = op.operands[side], op.operands[1 - side]
     below = inner.op
-    if below is None or below.block is not op.block or inner not in once or sum(v in late for v in below.operands) != 1:
+    if below is None or below.name not in SUMS | EXTREMES or below.block is not op.block or inner not in once \
+            or sum(v in late for v in below.operands) != 1:
         return
     deep = below.operands[1] in late
     last, early = below.operands[deep], below.operands[1 - deep]
