@@ -26,7 +26,7 @@ def gathered(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
 
 
 def continued(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
-    """What the outer iteration adds behind the inner loop is computed when its reverse sweep ends."""
+    """Sums of the outer iteration behind the inner loop are computed when its reverse sweep ends."""
     total, count = 0.0, 0.0
     for i in range(x.shape[0]):
         scale = w[i] * w[i]

@@ -34,7 +34,7 @@ from ..analysis.loops import loop_forest
 TESTS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "select", "const"})
 
 Choice = tuple[Value | None, list[Edge]]
-"""Where an edge leads: to the only one of the edges, or to the first or second as a condition says."""
+"""The targets of an edge: the only one of the edges, or the first or second as a condition says."""
 
 
 def jump_threading(module: Module) -> bool:
@@ -150,13 +150,13 @@ def _take(source: Block, edge: Edge, chosen: Choice) -> bool:
 
 
 def _chosen(v: Value, condition: Value, side: int) -> Value:
-    """What ``v`` is on one side of a branch on ``condition``."""
+    """The value of ``v`` on one side of a branch on ``condition``."""
     op = v.op
     return op.operands[1 + side] if op is not None and op.name == "select" and op.operands[0] is condition else v
 
 
 def _choice(edge: Edge) -> Choice | None:
-    """Where the dispatch block sends what comes along ``edge``, if that is known or depends on one selection."""
+    """The target of what comes along ``edge`` to the dispatch block, if that is known or depends on one selection."""
     mapping: Mapping = dict(edge.passed())
     number = _evaluated(edge.block, mapping)
     if number is not None:

@@ -1,4 +1,4 @@
-"""What all kernels have in common: parameters, the threads of the grid, the status.
+"""The common part of all kernels: parameters, the threads of the grid, the status.
 
 Parameters of every kernel, in order: the status; if it needs them, the *arena*, the memory of all threads, with the
 bytes and the words that each of them has (``device/thread.py``), and the depth of recursion; what it is given.  A
