@@ -110,7 +110,7 @@ def _side(func: Function, loop: Loop, side: Block) -> int:
 
 
 def _results(loop: Loop, known: Counted) -> list[int | Value] | None:
-    """The values that the exit receives: carried ones by position, or values from outside; ``None`` if anything else."""
+    """The values that the exit receives: carried ones by position, values from outside; ``None`` if anything else."""
     back = loop.back_edge().args
     found: list[int | Value] = []
     for v in loop.exit_edge().args:
