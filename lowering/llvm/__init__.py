@@ -10,5 +10,6 @@ Files, in reading order::
     processor  the processor for which code is generated (``JITAD_CPU``)
     context    the context record that compiled code runs in
     float_state  subnormal numbers in the processor's state
+    address_space  address space for arenas and simulated devices
     capi       addresses and layouts of CPython and NumPy
 """

@@ -30,6 +30,7 @@ import struct
 import threading
 
 from ...kernels import openmp
+from .address_space import reserved
 from .capi import immortal
 
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
@@ -112,11 +113,10 @@ def _reserve() -> mmap.mmap:
     A child process does not inherit it (it makes its own contexts).  Otherwise the system would refuse to fork, since
     parent and child together might touch more memory than there is.
     """
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     size = min(_LARGEST, _physical_memory())
     while True:
         try:
-            region = mmap.mmap(-1, size, flags=flags)
+            region = reserved(size)
             break
         except (OSError, ValueError, OverflowError):
             if size <= _SMALLEST:

@@ -8,12 +8,12 @@ instruction of ``@gpu.main`` had been interrupted; ``argument`` is the argument 
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import threading
 from collections.abc import Iterable
 
 from ...errors import DeviceError
+from ..llvm.address_space import reserved
 
 STACK = 512 << 10
 """Bytes of a thread's stack: what CUDA offers as local memory of a thread at most."""
@@ -98,9 +98,8 @@ class Stacks:
     """The stacks of ``count`` fibers: number k ends ``STRIDE`` times k + 1 bytes above ``address``."""
 
     def __init__(self, count: int) -> None:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
         try:
-            self._region = mmap.mmap(-1, count * STRIDE, flags=flags)
+            self._region = reserved(count * STRIDE)
         except (OSError, ValueError, OverflowError):
             raise MemoryError(f"no address space for the stacks of {count} simulated threads") from None
         self.count = count

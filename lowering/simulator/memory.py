@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...errors import DeviceError
+from ..llvm.address_space import reserved
 from . import races, shadow
 
 LARGEST = 64 << 30
@@ -32,11 +33,6 @@ SHARED_MOST = 227 << 10
 """Bytes of shared memory that a block may have: the limit of sm_90."""
 
 
-def _reserved(size: int) -> mmap.mmap:
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    return mmap.mmap(-1, size, flags=flags)
-
-
 def _address(region: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(region))
 
@@ -45,7 +41,7 @@ class Shadow:
     """The cells for ``size`` bytes of memory; 0 at first."""
 
     def __init__(self, size: int) -> None:
-        self._regions = [_reserved(size // 4 * races.CELL), _reserved(size * races.CELL)]
+        self._regions = [reserved(size // 4 * races.CELL), reserved(size * races.CELL)]
         self.coarse, self.fine = map(_address, self._regions)
 
     def clear(self) -> None:
@@ -73,7 +69,7 @@ class Memory:
     def _reserve(self, size: int, exact: bool) -> None:
         while True:
             try:
-                self._region = _reserved(size + mmap.PAGESIZE)
+                self._region = reserved(size + mmap.PAGESIZE)
                 if self.checked:
                     self.cells, self.shared_cells = Shadow(size), Shadow(2 * SHARED_MOST)
                     self.owners = np.zeros(size // shadow.LINE, np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitad.lowering.gpu.image import Image
+from jitad.lowering.simulator.memory import Memory
 from jitad.lowering.simulator.rewrite import prepared
 from jitad.lowering.simulator.types import Types
 
@@ -484,3 +486,13 @@ def test_quick() -> None:
         device.driver.launch(loaded, code.kernels[0], 50, addresses)
         best = min(best, time.thread_time() - start)
     assert best < 0.05
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_with_several_devices_forks() -> None:
+    """Their memories, each as large as the machine's, are not counted when a child gets its copy."""
+    devices = [Memory() for _ in range(4)]
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0 and devices
