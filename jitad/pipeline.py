@@ -115,10 +115,10 @@ def _scalarise(derived: bool) -> Pass:
     return run_pass
 
 
-def _interchange(derived: bool) -> Pass:
-    """``interchange``, and what no longer changes in the loops that went inside."""
+def _on_nests(change: Callable[[Module], bool]) -> Pass:
+    """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
     def run_pass(module: Module, roots: Sequence[str]) -> None:
-        if interchange(module, derived):
+        if change(module):
             simplify(module)
             licm(module)
             dce(module, roots)
@@ -129,13 +129,6 @@ def _scalar_promotion(module: Module, roots: Sequence[str]) -> None:
     """``scalar_promotion``; afterwards loops no longer carry the arrays whose elements became scalars."""
     if scalar_promotion(module):
         simplify(module)
-
-
-def _matrix_products(module: Module, roots: Sequence[str]) -> None:
-    if matrix_products(module):
-        simplify(module)
-        licm(module)
-        dce(module, roots)
 
 
 def _privatisation(module: Module, roots: Sequence[str]) -> None:
@@ -212,8 +205,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
     ("adjoint", "scalarise", _scalarise(derived=False)),
-    ("adjoint", "interchange", _interchange(derived=False)),
-    ("adjoint", "matrix_products", _matrix_products),
+    ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
+    ("adjoint", "matrix_products", _on_nests(matrix_products)),
     ("adjoint", "privatisation", _privatisation),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
@@ -234,7 +227,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
-    ("optimized", "interchange", _interchange(derived=True)),
+    ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
