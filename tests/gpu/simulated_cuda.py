@@ -17,7 +17,7 @@ from jitad.lowering.gpu.image import Image, Kernel
 from jitad.lowering.simulator import code
 from jitad.lowering.simulator.launch import launch
 
-from jitad.gpu import bindings
+from jitad.gpu import bindings, cublas
 from jitad.gpu.cuda import CudaDriver
 from jitad.gpu.drivers import driver_of, using
 from tests.gpu.fake_cuda import CUresult, Device
@@ -53,7 +53,10 @@ class SimulatedCuda(Device):
 
 @contextmanager
 def device(memory: int = 1 << 28) -> Iterator[Driver]:
-    """A context in which ``target="cuda"`` has a stand-in, or the real device."""
+    """A context in which ``target="cuda"`` has a stand-in, or the real device.
+
+    The stand-in has no cuBLAS: the library may be installed, with PyTorch for example, but it needs a real device.
+    """
     if REAL:
         yield driver_of("cuda")
         return
@@ -62,4 +65,5 @@ def device(memory: int = 1 << 28) -> Iterator[Driver]:
     driver.debug = False
     with pytest.MonkeyPatch.context() as patch, using("cuda", driver):
         patch.setenv("JITAD_GPU_ARENA", "8")                 # MiB
+        patch.setattr(cublas, "library", lambda: None)
         yield driver
