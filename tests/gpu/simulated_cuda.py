@@ -17,6 +17,7 @@ from jitad.lowering.gpu.image import Image, Kernel
 from jitad.lowering.simulator import code
 from jitad.lowering.simulator.launch import launch
 
+from jitad import compiler
 from jitad.gpu import bindings, cublas
 from jitad.gpu.cuda import CudaDriver
 from jitad.gpu.drivers import driver_of, using
@@ -36,7 +37,7 @@ class SimulatedCuda(Device):
         self.known: dict[str, tuple[Kernel, code.Loaded]] = {}
 
     def compile(self, image: Image, arch: str) -> str:
-        loaded = code.load(image)
+        loaded = code.load(image, level=compiler.llvm_level())
         for kernel in image.kernels:
             self.known[kernel.name] = kernel, loaded
             self.kernels[kernel.name] = self._runner(kernel, loaded)

@@ -15,6 +15,8 @@ from jitad.gpu.cuda import CudaDriver
 from tests.gpu import simulated_cuda
 from tests.gpu.simulated_cuda import SimulatedCuda
 
+pytestmark = pytest.mark.any_level
+
 fails = pytest.mark.skipif(simulated_cuda.REAL, reason="failures of a stand-in for a device")
 X = np.linspace(-1.0, 2.0, 300)
 
