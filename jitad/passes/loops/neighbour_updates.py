@@ -254,8 +254,7 @@ class _Delay:
         loop.back_edge().args.append(self._aged(v, age - 1))
 
     def _start(self, v: Value, age: int) -> Value:
-        """The value before the first iteration: a zero that changes no sum, or what the element has that is overwritten.
-        """
+        """The value before the first iteration: a zero that changes no sum; if it overwrites, the element as it is."""
         preheader = self.loop.preheader
         assert preheader is not None and isinstance(v.type, Scalar)
         array = self.loop.entry_edge().argument(self.p)
