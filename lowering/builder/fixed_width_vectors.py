@@ -250,19 +250,15 @@ class _Body:
         lanes, symbol = self._vector_version(i.detail)
         if lanes == LANES:
             return self.varying(i, every, types=types, detail=symbol)
-        parts = [self._part(i, every, symbol, lanes, first) for first in range(0, LANES, lanes)]
+        kind, masks = f"<{lanes} x {t}>", [_mask(first, lanes) for first in range(0, LANES, lanes)]
+        given = [[self.made.shuffle(kind, _vector(t), x, "poison", mask) for x in every] for mask in masks]
+        parts = [self.made.call(kind, symbol, *((kind, x) for x in xs), flags=i.flags) for xs in given]
         while len(parts) > 1:
             of, lanes = f"<{lanes} x {t}>", 2 * lanes
             parts = [self.made.shuffle(f"<{lanes} x {t}>", of, x, y, _mask(0, lanes))
                      for x, y in zip(parts[::2], parts[1::2])]
         self.made.lines[-1] = self.made.lines[-1]._replace(result=i.result)
         self.types[i.result] = t
-
-    def _part(self, i: Instruction, every: list[str], symbol: str, lanes: int, first: int) -> str:
-        """The call for ``lanes`` of the lanes, starting at ``first``."""
-        kind, of = f"<{lanes} x {i.type}>", _vector(i.type)
-        given = [self.made.shuffle(kind, of, x, "poison", _mask(first, lanes)) for x in every]
-        return self.made.call(kind, symbol, *((kind, x) for x in given), flags=i.flags)
 
     def _vector_version(self, callee: str) -> tuple[int, str]:
         """The lanes of the widest vector version of a scalar function, and its name."""
