@@ -85,6 +85,10 @@ class InstructionBuilder(ABC):
         self.append(Instruction("insertelement", name := self.fresh(), type, (vector, x, str(index)), (of, "i64")))
         return name
 
+    def extract_element(self, type: str, of: str, vector: str, index: int) -> str:
+        self.append(Instruction("extractelement", name := self.fresh(), type, (vector, str(index)), (of, "i64")))
+        return name
+
     def shuffle(self, type: str, of: str, x: str, y: str, mask: str) -> str:
         """Elements of two vectors, whose types are ``of``."""
         self.append(Instruction("shufflevector", name := self.fresh(), type, (x, y), (of,), "", mask))

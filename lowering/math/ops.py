@@ -140,15 +140,14 @@ def select_by_mask(e: Emitter, comparison: str, t: Scalar, xs: Sequence[str]) ->
     """
     of, lanes, suffix = types.register(t), 128 // t.bits, "ps" if t.bits == 32 else "pd"
     vector = f"<{lanes} x {of}>"
-    a, b, x, y = (f"{vector} {e.code.op(f'insertelement {vector} poison, {of} {v}, i64 0')}" for v in xs)
+    a, b, x, y = ((vector, e.code.insert_element(vector, "poison", of, v, 0)) for v in xs)
     number, swapped = _MASKS[comparison]
     compare = e.writer.declare(f"llvm.x86.sse{'' if t.bits == 32 else '2'}.cmp.s{suffix[1]}", vector,
                                f"{vector}, {vector}, i8")
     blend = e.writer.declare(f"llvm.x86.sse41.blendv{suffix}", vector, f"{vector}, {vector}, {vector}")
     first, second = (b, a) if swapped else (a, b)
-    mask = e.code.op(f"call {vector} {compare}({first}, {second}, i8 {number})")
-    chosen = e.code.op(f"call {vector} {blend}({y}, {x}, {vector} {mask})")
-    return e.code.op(f"extractelement {vector} {chosen}, i64 0")
+    mask = e.code.call(vector, compare, first, second, ("i8", str(number)))
+    return e.code.extract_element(of, vector, e.code.call(vector, blend, y, x, (vector, mask)), 0)
 
 
 def inverse_comparison(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:
