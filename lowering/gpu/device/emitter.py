@@ -12,7 +12,8 @@ from ....errors import NOWHERE, Loc
 from ....ir.graph import Module, Value
 from ....ir.types import Scalar, dtype_of
 from ...llvm import types
-from ...llvm.emit import Code, Writer
+from ...llvm.code import Assembly
+from ...llvm.emit import Writer
 from ...llvm.target import ANY_GPU, Target
 from ...math.ops import Options
 from .values import Memory, Part
@@ -39,7 +40,7 @@ class Emitter:
 
     def __init__(self, shared: Shared) -> None:
         self.shared, self.writer, self.options = shared, shared.writer, shared.options
-        self.code = Code()
+        self.code = Assembly()
         self.values: dict[Value, Part] = {}
         self.loc: Loc = NOWHERE
 
