@@ -152,8 +152,8 @@ def _array_sroa(derived: bool) -> Pass:
 
 
 def _chain_reassociation(module: Module, roots: Sequence[str]) -> None:
+    chain_reassociation(module, sums=module.fastmath)
     if module.fastmath:
-        chain_reassociation(module)
         dce(module, roots)
 
 
@@ -284,6 +284,11 @@ def _zero_cotangents(module: Module) -> None:
         zero_cotangents(module, iterations)
 
 
+def _reassociated(module: Module) -> None:
+    """What the next iteration waits for enters last, as under ``fastmath``."""
+    chain_reassociation(module, sums=True)
+
+
 def _interchanged(module: Module) -> None:
     """Loop interchange: the loop over neighbouring elements goes inside, in derivatives too."""
     interchange(module, derived=True)
@@ -315,7 +320,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
+    "loop_load_elimination": loop_load_elimination, "chain_reassociation": _reassociated,
     "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 

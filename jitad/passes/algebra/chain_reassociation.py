@@ -1,4 +1,4 @@
-"""Under ``fastmath``: what the next iteration waits for enters sums, minima and maxima last.
+"""What the next iteration waits for enters minima and maxima last, and under ``fastmath`` sums too.
 
 ::
 
@@ -11,6 +11,10 @@
 Each iteration takes as long as the ops between a carried value and its next one, if nothing else is slower: the rest of
 an expression is computed meanwhile.  LLVM may not reassociate such chains (``lowering/planning/recurrences.py``), since
 it does not know which operand is late.
+
+Without ``fastmath`` sums stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and zeros of both
+signs depend on it.  NumPy's minimum and maximum do not.  The late one is the second operand: machine code examines the
+sign and NaN of the first.
 """
 
 from __future__ import annotations
@@ -26,34 +30,60 @@ EXTREME = {True: "minimum", False: "maximum"}
 """By: the selection takes its first alternative if that is the lesser."""
 
 
-def chain_reassociation(module: Module) -> None:
-    """Reassociate the chains of every innermost loop; for modules compiled with ``fastmath``."""
+def chain_reassociation(module: Module, sums: bool) -> None:
+    """Reassociate the chains of every innermost loop; ``sums``: of sums too, as ``fastmath`` allows."""
+    names = SUMS | EXTREMES if sums else EXTREMES
     for func in module.functions.values():
+        if not sums and not any(op.name in names for op in func.all_ops()):
+            continue
         forest = loop_forest(func)
         for loop in forest.loops:
             if not loop.children and loop.latch is not None:
                 region = loop.region(raising_blocks(forest.dom))
-                _reassociate(loop, forest.dom.in_order(loop.blocks), region)
+                _reassociate(loop, forest.dom.in_order(loop.blocks), region, names)
 
 
-def _reassociate(loop: Loop, order: list[Block], region: set[Block]) -> None:
-    """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
-    late = {p for p, a in loop.back_edge().passed() if _is_float(p) and a is not p and a.owner is not loop.head}
-    if not late:
+def _reassociate(loop: Loop, order: list[Block], region: set[Block], names: frozenset[str]) -> None:
+    """Reassociate the ops of ``names`` in one loop; ``region``: its blocks, and blocks that raise."""
+    carried = {p: a for p, a in loop.back_edge().passed() if _is_float(p) and a is not p and a.owner is not loop.head}
+    late = _spread(set(carried), order, loop)
+    while stale := [p for p, a in carried.items() if a not in late]:      # what is loaded anew does not wait
+        for p in stale:
+            del carried[p]
+        late = _spread(set(carried), order, loop)
+    if not carried:
         return
-    _name_extremes(order, region)
+    late = set(carried)
+    if names >= SUMS:
+        _name_extremes(order, region)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
     for b in order:
         for op in list(b.ops):
             if len(op.results) != 1 or not _is_float(op.result):
                 continue
-            if op.name in SUMS | EXTREMES and sum(v in late for v in op.operands) == 1:
+            if op.name in names and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once)
+                if op.name in EXTREMES and op.operands[0] in late:
+                    op.operands.reverse()
             if any(v in late for v in op.operands):
                 late.add(op.result)
-        for e in b.term.edges if b.term is not None else ():
-            late |= {p for p, a in e.passed() if a in late and _is_float(p) and e.block is not loop.head}
+        _pass_on(b, late, loop)
+
+
+def _spread(late: set[Value], order: list[Block], loop: Loop) -> set[Value]:
+    """Add the scalars that are computed from those of ``late`` in the same iteration, conditions too."""
+    for b in order:
+        for op in b.ops:
+            if any(v in late for v in op.operands):
+                late.update(v for v in op.results if isinstance(v.type, Scalar))
+        _pass_on(b, late, loop)
+    return late
+
+
+def _pass_on(b: Block, late: set[Value], loop: Loop) -> None:
+    for e in b.term.edges if b.term is not None else ():
+        late |= {p for p, a in e.passed() if a in late and e.block is not loop.head}
 
 
 def _is_float(v: Value) -> bool:
