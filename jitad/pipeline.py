@@ -151,12 +151,15 @@ def _array_sroa(derived: bool) -> Pass:
     return run_pass
 
 
+<<<<<<< HEAD
 def _chain_reassociation(module: Module, roots: Sequence[str]) -> None:
     chain_reassociation(module, sums=module.fastmath)
     if module.fastmath:
         dce(module, roots)
 
 
+=======
+>>>>>>> main
 def _loop_unswitch(module: Module, roots: Sequence[str]) -> None:
     if loop_unswitch(module):
         for func in module.functions.values():
@@ -251,7 +254,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
-    ("optimized", "chain_reassociation", _chain_reassociation),
+    ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]

@@ -28,6 +28,7 @@ from ..planning.deferred_casts import deferred_casts
 from ..planning.fma_control import carried_sums
 from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
+from ..planning.shared_conditions import shared_conditions
 from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
 from . import control
@@ -43,6 +44,7 @@ class FunctionLowering(FunctionBuilder):
         self.chains = recurrences(self.forest)
         self.apart = products_beside(self.chains) | carried_sums(self.forest, self.options.fastmath)
         self.unpredictable, self.inverted = one_of_two(self.forest)
+        self.shared = shared_conditions(self.forest, self.chains) if ops.selects_by_mask(self) else set()
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.late_checks, self.unguarded = (
@@ -100,6 +102,13 @@ class FunctionLowering(FunctionBuilder):
             return ops.select(self, t, inverse, y, x)
         return ops.select(self, t, condition, x, y, f", !unpredictable {self.writer.node('')}")
 
+    def _by_mask(self, op: Op) -> str:
+        """A selection by a comparison of vectors: see ``planning/shared_conditions.py``."""
+        test = op.operands[0].op
+        assert test is not None
+        t = dtype_of(op.result.type)
+        return ops.select_by_mask(self, test.name, t, [self.scalar(v) for v in (*test.operands, *op.operands[1:])])
+
     def lower_op(self, op: Op) -> None:
         """Emit one op that is not a terminator."""
         self.loc = op.loc
@@ -118,6 +127,8 @@ class FunctionLowering(FunctionBuilder):
         elif op in self.unguarded:
             x = op.operands[0]
             self.values[op.result] = ops.truncated(self, dtype_of(x.type), self.scalar(x))
+        elif op in self.shared:
+            self.values[op.result] = self._by_mask(op)
         elif op in self.unpredictable:
             self.values[op.result] = self._one_of_two(op)
         else:

@@ -9,6 +9,7 @@ Files, in reading order::
     buffer_placement  where arrays live: in place, in the stack frame, in the arena
     fma_control       loop-carried additions, which are left uncontracted
     one_of_two        selections that must not become branches
+    shared_conditions selections of floats by one condition, which become branches on x86 processors
     recurrences       chains of float ops from iteration to iteration, which fast math must not lengthen
     wrapped_indices   checked indices that may count from the end, which rarely do
     deferred_casts    checks of floats that the check of an index implies

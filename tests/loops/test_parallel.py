@@ -18,7 +18,6 @@ import pytest
 from jitad.kernels import openmp
 from jitad.lowering.jit.invoke import invoke
 from jitad.lowering.llvm import context
-from jitad.lowering.llvm.emit import result_type
 from jitad.lowering.threads import parallel_nests
 
 from jitad import DeviceError, check_grads, grad, jit, vmap
@@ -488,16 +487,6 @@ def test_array_expressions(f: Callable[..., Any]) -> None:
             assert same(e, g), (n, e, g)
     if f is not gathered:
         assert "jitad.walk" in several.inspect("llvm")
-
-
-def test_types_of_instructions() -> None:
-    for text, t in {"fmul  float %x1, %x2": "float", "select i1 %c, double %x, double %y": "double",
-                    "load i64, ptr %p": "i64",
-                    "add nuw nsw i64 %x, 1": "i64", "extractvalue { i32, double, ptr } %r, 2": "ptr",
-                    "fcmp olt double %x, %y": "i1", "zext i1 %c to i8": "i8",
-                    "call contract double @f(double %x)": "double",
-                    "getelementptr inbounds i8, ptr %p, i64 8": "ptr", "inttoptr (i64 3 to ptr)": "ptr"}.items():
-        assert result_type(text) == t
 
 
 def test_sizes_that_are_empty_or_no_number() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 
+import llvmlite.binding as llvm
 import numpy as np
+import pytest
+from jitad.lowering.math import ops
 from jitad.lowering.planning.recurrences import products_beside, recurrences
 
-from jitad import jit
+from jitad import grad, jit
 from jitad.ir.dominance import dominators
 from jitad.ir.text.parser import parse_module
 from jitad.passes.analysis.loops import loop_forest
@@ -119,3 +122,29 @@ def test_extremes_of_a_chain_in_another_order() -> None:
 def _key(v: float) -> tuple[bool, float, float]:
     """Tell floats apart as the minimum does: NaN first, and -0 is less than 0."""
     return (True, 0.0, 0.0) if np.isnan(v) else (False, float(v), float(np.copysign(1.0, v)))
+
+def envelope(x, attack, release):
+    level, total = 0.0, 0.0
+    for i in range(len(x)):
+        if abs(x[i]) > level:
+            level = attack * level + (1.0 - attack) * abs(x[i])
+        else:
+            level = release * level + (1.0 - release) * abs(x[i])
+        total += level
+    return total
+
+
+@pytest.mark.skipif(not llvm.get_default_triple().startswith("x86_64"), reason="instructions of x86-64")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_selections_with_one_condition_in_a_recurrence_read_a_mask(dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The derivative of a branch has six."""
+    args = (np.array([0.3, -0.5, 0.1, 0.0, -0.2, 0.9, -0.4], dtype), dtype(0.25), dtype(0.75))
+    results = []
+    for chosen in (False, True):
+        monkeypatch.setattr(ops, "selects_by_mask", lambda e, chosen=chosen: chosen)
+        gradient = jit(lambda *a: grad(envelope, (0, 1, 2))(*a))
+        assert ("blendv" in gradient.inspect("llvm", *args)) is chosen
+        results.append(gradient(*args))
+    for plain, by_mask in zip(*results):
+        assert np.all(np.isfinite(plain)) and np.any(plain)
+        np.testing.assert_allclose(by_mask, plain, rtol=1e-6)

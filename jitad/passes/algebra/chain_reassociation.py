@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """What the next iteration waits for enters minima and maxima last, and under ``fastmath`` sums too.
+=======
+"""What the next iteration waits for enters sums, minima and maxima last: of integers, and under ``fastmath`` of floats.
+>>>>>>> main
 
 ::
 
@@ -9,15 +13,23 @@
       branch …, ^loop(j, z, …)                          branch …, ^loop(j, y, …)
 
 Each iteration takes as long as the ops between a carried value and its next one, if nothing else is slower: the rest of
+<<<<<<< HEAD
 an expression is computed meanwhile.  LLVM may not reassociate such chains (``lowering/planning/recurrences.py``), since
 it does not know which operand is late.
 
 Without ``fastmath`` sums stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and zeros of both
 signs depend on it.  NumPy's minimum and maximum do not.  The late one is the second operand: machine code examines the
 sign and NaN of the first.
+=======
+an expression is computed meanwhile.  LLVM may not reassociate such chains of floats
+(``lowering/planning/recurrences.py``), since it does not know which operand is late.  Integers wrap, so the order of
+their sums does not matter.
+>>>>>>> main
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.types import Scalar
@@ -30,9 +42,14 @@ EXTREME = {True: "minimum", False: "maximum"}
 """By: the selection takes its first alternative if that is the lesser."""
 
 
+<<<<<<< HEAD
 def chain_reassociation(module: Module, sums: bool) -> None:
     """Reassociate the chains of every innermost loop; ``sums``: of sums too, as ``fastmath`` allows."""
     names = SUMS | EXTREMES if sums else EXTREMES
+=======
+def chain_reassociation(module: Module, floats: bool = True) -> None:
+    """Reassociate the chains of every innermost loop; those of ``floats`` only under ``fastmath``."""
+>>>>>>> main
     for func in module.functions.values():
         if not sums and not any(op.name in names for op in func.all_ops()):
             continue
@@ -40,6 +57,7 @@ def chain_reassociation(module: Module, sums: bool) -> None:
         for loop in forest.loops:
             if not loop.children and loop.latch is not None:
                 region = loop.region(raising_blocks(forest.dom))
+<<<<<<< HEAD
                 _reassociate(loop, forest.dom.in_order(loop.blocks), region, names)
 
 
@@ -56,11 +74,26 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], names: froz
     late = set(carried)
     if names >= SUMS:
         _name_extremes(order, region)
+=======
+                _reassociate(loop, forest.dom.in_order(loop.blocks), region, floats)
+
+
+def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
+    """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
+    def is_number(v: Value) -> bool:
+        return isinstance(v.type, Scalar) and (v.type.is_int or floats and v.type.is_float)
+
+    late = {p for p, a in loop.back_edge().passed() if is_number(p) and a is not p and a.owner is not loop.head
+            and not _steps(p, a.op, loop)}
+    if not late:
+        return
+    _name_extremes(order, region, is_number)
+>>>>>>> main
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
     for b in order:
         for op in list(b.ops):
-            if len(op.results) != 1 or not _is_float(op.result):
+            if len(op.results) != 1 or not is_number(op.result):
                 continue
             if op.name in names and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once)
@@ -68,6 +101,7 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], names: froz
                     op.operands.reverse()
             if any(v in late for v in op.operands):
                 late.add(op.result)
+<<<<<<< HEAD
         _pass_on(b, late, loop)
 
 
@@ -84,15 +118,21 @@ def _spread(late: set[Value], order: list[Block], loop: Loop) -> set[Value]:
 def _pass_on(b: Block, late: set[Value], loop: Loop) -> None:
     for e in b.term.edges if b.term is not None else ():
         late |= {p for p, a in e.passed() if a in late and e.block is not loop.head}
+=======
+        for e in b.term.edges if b.term is not None else ():
+            late |= {p for p, a in e.passed() if a in late and is_number(p) and e.block is not loop.head}
+>>>>>>> main
 
 
-def _is_float(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_float
+def _steps(p: Value, following: Op | None, loop: Loop) -> bool:
+    """True if each iteration adds a constant or loop-invariant value to ``p``, which is never waited for."""
+    return following is not None and following.name in ("add", "sub") and p in following.operands and all(
+        v is p or v.const is not None or v.block not in loop.blocks for v in following.operands)
 
 
-def _name_extremes(order: list[Block], region: set[Block]) -> None:
-    """Make selections of the lesser or the larger of two floats, Python's ``min`` and ``max``, ops of their own."""
-    for op in (op for b in order for op in b.ops if op.name == "select" and _is_float(op.result)):
+def _name_extremes(order: list[Block], region: set[Block], is_number: Callable[[Value], bool]) -> None:
+    """Make selections of the lesser or the larger of two numbers, Python's ``min`` and ``max``, ops of their own."""
+    for op in (op for b in order for op in b.ops if op.name == "select" and is_number(op.result)):
         condition, x, y = op.operands
         test = condition.op
         if test is not None and test.name in ORDER and set(test.operands) == {x, y}:

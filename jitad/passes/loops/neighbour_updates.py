@@ -13,6 +13,17 @@ that are still to be added, and adds them where the element is reached for the l
 Behind the loop, the values that are left are added to the last elements.  LLVM vectorises a loop that carries values of
 earlier iterations.  Each element receives the same values in the same order, so sums do not change.
 
+The adjoint of a stencil that updates an array in place (``v[i] = f(v[i], v[i+1])``, a step of a binomial tree) reads
+and clears each element where it is reached first.  What it then has is carried, too, and its place in memory is read
+but not written until it is final::
+
+    ^loop(i, g):                              ^loop(i, g, a1):                    downwards; first a1 = g[first + 1]
+      x = get g, i
+      g1 = set g, 0, i                          x = get g, i
+      g2 = add_at g1, a, i           becomes    g1 = set g, a1 + b, i+1
+      g3 = add_at g2, b, i+1
+      branch …, ^loop(i-1, g3)                  branch …, ^loop(i-1, g1, a)
+
 The elements that are added to form *groups*: those of a group are reached one after another, at constant distances in
 iterations.  Rows ``i - 1`` and ``i + 1`` of a matrix are two groups.  With several groups, elements of one may be those
 of another as well, so the order may change; then all additions must be ``acc``.
@@ -44,10 +55,10 @@ Forms = list[Affine]
 
 @dataclass
 class Group:
-    """Additions to elements that a loop reaches one after another.
+    """Additions to elements that a loop reaches one after another; one op may be a ``set``.
 
     ``members``: each op with its position, in the order of execution.  In iteration ``k``, an op of position ``m``
-    adds to element ``k + m`` of the sequence.
+    updates element ``k + m`` of the sequence.
     """
 
     step: list[int]
@@ -58,6 +69,11 @@ class Group:
     def last(self) -> int:
         """The position of the ops that reach an element for the last time."""
         return min(m for _, m in self.members)
+
+    @property
+    def reached(self) -> int:
+        """The position of the ops that reach an element first."""
+        return max(m for _, m in self.members)
 
     def pending(self) -> list[tuple[Op, int]]:
         """Each op with the number of iterations for which its value waits, those that wait longest first."""
@@ -87,7 +103,7 @@ def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Gr
     """The groups of additions to ``p`` that are to be rewritten; empty if the loop accesses ``p`` otherwise."""
     if not isinstance(p.type, Array):
         return []
-    chain = _chain(forest, loop, p)
+    chain, reads = _chain(forest, loop, p)
     if len(chain) < 2:
         return []
     groups: list[Group] = []
@@ -104,30 +120,49 @@ def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Gr
                 break
         else:
             groups.append(Group(step, index, [(op, 0)]))
+    if (reads or any(op.name == "set" for op in chain)) and not _overwrites_first(groups, reads, forms):
+        return []
     if len(groups) > 1 and not all(op.attrs.get("acc") for op in chain):
         return []
     return [group for group in groups if _pays(group)]
 
 
-def _chain(forest: LoopForest, loop: Loop, p: Value) -> list[Op]:
-    """The additions of scalars to ``p`` in each iteration, in order; empty if there is any other access."""
+def _overwrites_first(groups: Sequence[Group], reads: Sequence[Op], forms: AffineForms) -> bool:
+    """True if an element is read and overwritten only where it is reached first, and then added to."""
+    if len(groups) != 1:
+        return False
+    group = groups[0]
+    overwrites, *others = [op for op, m in group.members if m == group.reached]
+    if overwrites.name != "set" or not others or sum(op.name == "set" for op, _ in group.members) != 1:
+        return False
+    before = {op.operands[0] for op, _ in group.members[:group.members.index((overwrites, group.reached)) + 1]}
+    return all(op.operands[0] in before
+               and _distance(group, [forms.of(v) for v in op.operands[1:]], group.step) == group.reached
+               for op in reads)
+
+
+def _chain(forest: LoopForest, loop: Loop, p: Value) -> tuple[list[Op], list[Op]]:
+    """The updates of elements of ``p`` in each iteration, in order, and the loads; none if there is any other access.
+    """
     readers = users(ops_of(loop.blocks))
     found: list[Op] = []
+    reads: list[Op] = []
     v, end = p, loop.back_edge().argument(p)
     while v is not end:
-        following = [op for op in readers.get(v, ()) if op.name != "dim"]
-        if len(following) != 1 or not _adds_always(forest, loop, following[0], v):
-            return []
+        following = [op for op in readers.get(v, ()) if op.name not in ("dim", "get")]
+        if len(following) != 1 or not _updates_always(forest, loop, following[0], v):
+            return [], []
+        reads += [op for op in readers[v] if op.name == "get"]
         found.append(following[0])
         v = following[0].result
     only_passed = all(op.name == "dim" or loop.latch is not None and op is loop.latch.term for op in readers[v])
-    return found if only_passed and _is_passed_once(loop, v) else []
+    return (found, reads) if only_passed and _is_passed_once(loop, v) else ([], [])
 
 
-def _adds_always(forest: LoopForest, loop: Loop, op: Op, v: Value) -> bool:
-    """True if ``op`` adds a scalar to an element of ``v`` in each iteration."""
+def _updates_always(forest: LoopForest, loop: Loop, op: Op, v: Value) -> bool:
+    """True if ``op`` adds a scalar to an element of ``v`` in each iteration, or overwrites one."""
     assert op.block is not None and loop.latch is not None and isinstance(v.type, Array)
-    if op.name != "add_at" or op.operands[0] is not v or op.operands.count(v) != 1:
+    if op.name not in ("add_at", "set") or op.operands[0] is not v or op.operands.count(v) != 1:
         return False
     return len(op.operands) == 2 + v.type.rank and forest.dom.dominates(op.block, loop.latch)
 
@@ -170,56 +205,83 @@ def _pays(group: Group) -> bool:
 # --- rewriting ----------------------------------------------------------------------------------------
 
 class _Delay:
-    """Rewrites one group of additions to ``p``.
+    """Rewrites one group of updates of ``p``.
 
-    ``carried``: the parameter of the head that has the value of an op from some iterations ago.
+    ``overwrites``: what the group's ``set`` and the additions behind it give an element that is reached first, with
+    its delay, or ``None``.  ``added``: the other values, each with its delay, those that wait longest first.
+    ``carried``: the parameter of the head that has a value of some iterations ago.
     """
 
     def __init__(self, loop: Loop, known: Counted, p: Value, group: Group) -> None:
         self.loop, self.known, self.p, self.group = loop, known, p, group
-        self.pending = group.pending()
+        self.end = group.members[-1][0]
+        self.attrs = next(op for op, _ in group.members if op.name == "add_at").attrs
+        self.added = [(op.operands[1], delay) for op, delay in group.pending()]
+        self.delay = self.added[0][1]
+        self.overwrites: Value | None = None
+        if any(op.name == "set" for op, _ in group.members):
+            first = [v for v, delay in self.added if delay == self.delay]
+            self.overwrites, self.added = self._sum(first), self.added[len(first):]
         self.carried: dict[tuple[Value, int], Value] = {}
 
     def run(self) -> None:
-        for op, delay in self.pending:
-            for age in range(1, delay + 1):
-                self._carry(op.operands[1], age)
+        for v, delay in ((self.overwrites, self.delay), *self.added):
+            for age in range(1, delay + 1) if v is not None else ():
+                self._carry(v, age)
         self._add_the_rest()
         self._add_here()
 
+    def _sum(self, values: Sequence[Value]) -> Value:
+        """The sum of ``values`` ahead of the last op; of a zero and others, the others."""
+        block = self.end.block
+        assert block is not None
+        at = block.ops.index(self.end)
+        tail, block.ops = block.ops[at:], block.ops[:at]
+        b = Builder(block, self.end.loc)
+        total, *others = values if values[0].const != 0 else values[1:]
+        for v in others:
+            total = b.emit_op("add", [total, v], **self.attrs).result
+        block.ops += tail
+        return total
+
     def _carry(self, v: Value, age: int) -> None:
-        """Carry the value that ``v`` had ``age`` iterations ago; before the first, a zero that changes no sum."""
+        """Carry the value that ``v`` had ``age`` iterations ago."""
         if (v, age) in self.carried:
             return
-        loop, zero = self.loop, self._zero(v)
+        loop, start = self.loop, self._start(v, age)
         self.carried[v, age] = loop.head.add_param(v.type, v.hint)
-        loop.entry_edge().args.append(zero)
+        loop.entry_edge().args.append(start)
         loop.back_edge().args.append(self._aged(v, age - 1))
 
-    def _zero(self, v: Value) -> Value:
+    def _start(self, v: Value, age: int) -> Value:
+        """The value before the first iteration: a zero that changes no sum; if it overwrites, the element as it is."""
         preheader = self.loop.preheader
         assert preheader is not None and isinstance(v.type, Scalar)
+        array = self.loop.entry_edge().argument(self.p)
         term, preheader.term = preheader.term, None
-        zero = Builder(preheader, self.group.members[0][0].loc).const(-0.0 if v.type.is_float else 0, v.type)
+        b = Builder(preheader, self.end.loc)
+        if v is self.overwrites:
+            start = b.get(array, *self._index(b, self.group.reached - age))
+        else:
+            start = b.const(-0.0 if v.type.is_float else 0, v.type)
         preheader.term = term
-        return zero
+        return start
 
     def _aged(self, v: Value, age: int) -> Value:
         return self.carried[v, age] if age else v
 
     def _add_here(self) -> None:
         """Add all values for the element that is reached for the last time, in place of the last op."""
-        last, members = self.group.last, [op for op, _ in self.group.members]
+        last, members, end = self.group.last, [op for op, _ in self.group.members], self.end
         index = next(op for op, m in self.group.members if m == last).operands[2:]
-        end = members[-1]
         block = end.block
         assert block is not None
         at = block.ops.index(end)
         tail, block.ops = block.ops[at + 1:], block.ops[:at]
         b = Builder(block, end.loc)
-        total = b.get(end.operands[0], *index)
-        for op, delay in self.pending:
-            total = b.emit_op("add", [total, self._aged(op.operands[1], delay)], **op.attrs).result
+        total = b.get(end.operands[0], *index) if self.overwrites is None else self._aged(self.overwrites, self.delay)
+        for v, delay in self.added:
+            total = b.emit_op("add", [total, self._aged(v, delay)], **self.attrs).result
         mapping = {end.result: b.set(end.operands[0], total, *index)}
         block.ops += tail
         for op in members[:-1]:
@@ -238,16 +300,18 @@ class _Delay:
         if array is None:
             return                                           # nobody reads the array
         behind = edge.block
-        b = Builder(behind, self.group.members[-1][0].loc)
+        b = Builder(behind, self.end.loc)
         ops, term, behind.ops, behind.term = behind.ops, behind.term, [], None
         given: dict[tuple[Value, int], Value] = {}
         new = behind.params[array.index] = Value(array.type, behind, array.index, array.hint)
-        for k in range(1, self.pending[0][1] + 1):
-            index = self._index_behind(b, k)
-            for op, delay in self.pending:
+        for k in range(1, self.delay + 1):
+            index = self._index(b, self.group.last + k - 1, self.known.trip)
+            if self.overwrites is not None:
+                new = b.set(new, self._passed(edge, given, self.overwrites, self.delay - k), *index)
+            for v, delay in self.added:
                 if delay >= k:
-                    value = self._passed(edge, given, op.operands[1], delay - k)
-                    new = b.emit_op("add_at", [new, value, *index], **op.attrs).result
+                    value = self._passed(edge, given, v, delay - k)
+                    new = b.emit_op("add_at", [new, value, *index], **self.attrs).result
         self._takes_place_of(array, new)
         behind.ops += ops
         behind.term = term
@@ -266,13 +330,13 @@ class _Delay:
         op.results = [array]
         array.owner, array.index = op, 0
 
-    def _index_behind(self, b: Builder, k: int) -> list[Value]:
-        """The index of the element ``k`` iterations after the last one that the loop itself completes."""
-        ahead = self.group.last + k - 1                      # in iterations from the trip count on
+    def _index(self, b: Builder, position: int, iteration: Value | None = None) -> list[Value]:
+        """The index of the element at ``position``, of the first iteration or of a given one."""
         found = []
         for form, step in zip(self.group.first, self.group.step):
-            v = b.const(form.constant + step * ahead)
-            for atom, c in (*form.without(self.known.iv).terms, *(((self.known.trip, step),) if step else ())):
+            v = b.const(form.constant + step * position)
+            moved = ((iteration, step),) if step and iteration is not None else ()
+            for atom, c in (*form.without(self.known.iv).terms, *moved):
                 v = b.add(v, b.mul(atom, c))
             found.append(v)
         return found

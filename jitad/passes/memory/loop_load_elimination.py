@@ -24,6 +24,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
+from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
@@ -41,8 +42,16 @@ def loop_load_elimination(module: Module) -> bool:
             for loop in loop_forest(func).loops:
                 known = counted(loop) if loop.blocks == {loop.head} else None
                 if known is not None and not any(_acts(op) for op in loop.head.ops):
-                    for p in [p for p in loop.head.params if isinstance(p.type, Array)]:
-                        changed |= _Recurrence(loop, known, p).run()
+                    changed |= _carry_in(loop, known)
+    return changed
+
+
+def _carry_in(loop: Loop, known: Counted) -> bool:
+    """Carry such values of each array of a loop.  The uses are listed once: a long body has hundreds of arrays."""
+    changed, readers = False, users(loop.head.ops)
+    for p in [p for p in loop.head.params if isinstance(p.type, Array)]:
+        if _Recurrence(loop, known, p, readers).run():
+            changed, readers = True, users(loop.head.ops)
     return changed
 
 
@@ -67,8 +76,8 @@ class _Place:
 class _Recurrence:
     """The updates and reads of one carried array.  ``versions``: its values within an iteration."""
 
-    def __init__(self, loop: Loop, known: Counted, array: Value) -> None:
-        self.loop, self.known, self.array, self.head = loop, known, array, loop.head
+    def __init__(self, loop: Loop, known: Counted, array: Value, readers: dict[Value, list[Op]]) -> None:
+        self.loop, self.known, self.array, self.head, self.readers = loop, known, array, loop.head, readers
         self.forms = AffineForms()
         self.versions = {array}
         self.stores: list[Op] = []
@@ -92,19 +101,20 @@ class _Recurrence:
 
     def _collect(self) -> bool:
         """Find the accesses to the array; returns False if it is used otherwise."""
-        last = self.array
-        for op in self.head.ops:
-            mine = [v for v in op.operands if v in self.versions]
-            if not mine or op.name == "dim":
-                continue
-            if op.name == "get" and isinstance(op.result.type, Scalar):
-                self.loads.append(op)
-            elif op.name in UPDATES and op.operands[0] is last and len(mine) == 1 and _is_of_element(op):
-                self.stores.append(op)
-                last = op.result
-                self.versions.add(last)
-            else:
-                return False
+        last, update = self.array, None
+        while True:
+            for op in self.readers.get(last, ()):
+                if op.name == "get" and isinstance(op.result.type, Scalar):
+                    self.loads.append(op)
+                elif op.name in UPDATES and op.operands[0] is last and update is None and _is_of_element(op):
+                    update = op
+                elif op.name != "dim":
+                    return False
+            if update is None:
+                break
+            self.stores.append(update)
+            last, update = update.result, None
+            self.versions.add(last)
         assert self.head.term is not None
         passed = [a for e in self.head.term.edges for a in e.args if a in self.versions]
         return self.loop.back_edge().args[self.array.index] is last and all(a is last for a in passed)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
+from ...ir.dominance import Dominators, dominators
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import BOOL, I64, Array
 from ..analysis.affine import Affine, AffineForms
@@ -50,13 +51,18 @@ def index_set_splitting(module: Module) -> bool:
     """Split every such innermost loop; expects normal form.  Returns True if there was one."""
     split = False
     for func in module.functions.values():
-        if any([_try(func, loop) for loop in loop_forest(func).loops if not loop.children]):
+        forest, found = loop_forest(func), False
+        dom = forest.dom
+        for loop in forest.loops:
+            if not loop.children and _try(func, loop, dom):
+                found, dom = True, dominators(func)
+        if found:
             merge_chains(func)
             split = True
     return split
 
 
-def _try(func: Function, loop: Loop) -> bool:
+def _try(func: Function, loop: Loop, dom: Dominators) -> bool:
     known = counted(loop) if loop.exit is not None else None
     if known is None or sum(len(b.ops) for b in loop.blocks) > LARGEST or \
             (known.trip.const is not None and known.trip.const < SHORTEST):
@@ -65,23 +71,23 @@ def _try(func: Function, loop: Loop) -> bool:
             isinstance(v.type, Array) and op.name not in ("set", "add_at")
             for b in loop.blocks for op in b.ops for v in op.results):
         return False
-    found = _find(func, loop, known)
+    found = _find(loop, known, dom)
     if found is not None:
         _Splitting(func, loop, known, found).run()
     return found is not None
 
 
-def _find(func: Function, loop: Loop, known: Counted) -> Split | None:
+def _find(loop: Loop, known: Counted, dom: Dominators) -> Split | None:
     results = _results(loop, known)
     if results is None:
         return None
-    dom, forms = loop_forest(func).dom, AffineForms()
+    forms = AffineForms()
     for block in dom.in_order(loop.blocks):
         term = block.term
         if term is None or term.name != "branch" or block is loop.latch:
             continue
         at = _counter_at(term.operands[0].op, loop, known, forms)
-        if at is not None and any(_side(func, loop, e.block) >= LONG for e in term.edges):
+        if at is not None and any(_side(loop, e.block, dom) >= LONG for e in term.edges):
             test = term.operands[0].op
             assert test is not None
             return Split(test, at, results)
@@ -102,9 +108,8 @@ def _counter_at(test: Op | None, loop: Loop, known: Counted, forms: AffineForms)
     return at if at.terms and at.minus(forms.of(known.trip)).terms else None
 
 
-def _side(func: Function, loop: Loop, side: Block) -> int:
+def _side(loop: Loop, side: Block, dom: Dominators) -> int:
     """The cost of the blocks behind an edge of a branch, up to the join."""
-    dom = loop_forest(func).dom
     return 0 if len(dom.preds[side]) > 1 else sum(
         op_cost(op) for b in loop.blocks if dom.dominates(side, b) for op in b.ops)
 
