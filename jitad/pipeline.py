@@ -151,15 +151,6 @@ def _array_sroa(derived: bool) -> Pass:
     return run_pass
 
 
-<<<<<<< HEAD
-def _chain_reassociation(module: Module, roots: Sequence[str]) -> None:
-    chain_reassociation(module, sums=module.fastmath)
-    if module.fastmath:
-        dce(module, roots)
-
-
-=======
->>>>>>> main
 def _loop_unswitch(module: Module, roots: Sequence[str]) -> None:
     if loop_unswitch(module):
         for func in module.functions.values():
@@ -287,11 +278,6 @@ def _zero_cotangents(module: Module) -> None:
         zero_cotangents(module, iterations)
 
 
-def _reassociated(module: Module) -> None:
-    """What the next iteration waits for enters last, as under ``fastmath``."""
-    chain_reassociation(module, sums=True)
-
-
 def _interchanged(module: Module) -> None:
     """Loop interchange: the loop over neighbouring elements goes inside, in derivatives too."""
     interchange(module, derived=True)
@@ -323,7 +309,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "loop_load_elimination": loop_load_elimination, "chain_reassociation": _reassociated,
+    "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
     "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 

@@ -19,6 +19,7 @@ from ..llvm.code import Code
 from ..llvm.emit import Writer
 from ..llvm.target import Target
 from . import libm, special
+from .extremes import extreme_behind
 
 
 @dataclass(frozen=True)
@@ -153,31 +154,6 @@ def select_by_mask(e: Emitter, comparison: str, t: Scalar, xs: Sequence[str]) ->
 def inverse_comparison(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:
     """The negation of a comparison of floats, which holds if one of them is NaN."""
     return e.code.fcmp("uge" if name == "lt" else "ule", types.register(t), xs[0], xs[1], hint="c")
-
-
-def extreme_behind(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:
-    """A minimum or maximum whose second operand a recurrence waits for: NaN and zeros of the first are examined ahead.
-
-    Behind the second operand are a selection, for which there is an instruction, and logic on bits: those of NaN are
-    added, and the first zero's sign decides.  LLVM's lowering is two selections longer, and tests the sign in a
-    register of integers, through which it may join the recurrence: an edit distance took 4 times as long.
-    """
-    (x, late), of, n = xs, types.register(t), f"i{t.bits}"
-    less = name == "minimum"
-
-    def logic(kind: str, v: str, w: str) -> str:
-        sides = [e.code.op(f"bitcast {of} {y} to {n}") for y in (v, w)]
-        return e.code.op(f"bitcast {n} {e.code.op(f'{kind} {n} {sides[0]}, {sides[1]}')} to {of}")
-
-    def where(test: str, v: str, w: str) -> str:
-        return select(e, t, e.code.op(f"fcmp {test} {of} {x}, {types.literal(0.0, t)}", "c"), v, w)
-
-    ones = f"bitcast ({n} -1 to {of})"
-    chosen = select(e, t, e.code.op(f"fcmp {'olt' if less else 'ogt'} {of} {x}, {late}", "c"), x, late)
-    if less:
-        return logic("or", chosen, where("ueq", x, types.literal(0.0, t)))
-    unsigned = logic("xor", x, f"bitcast ({n} {~(-1 << t.bits - 1)} to {of})")          # of +0, all bits but the sign
-    return logic("or", logic("and", chosen, where("oeq", unsigned, ones)), where("uno", x, types.literal(0.0, t)))
 
 
 # --- ops of more than one instruction ---------------------------------------------------------------------
@@ -437,7 +413,7 @@ def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: 
         return xs[0]
     attrs = op.attrs | {"apart": True} if apart or not e.options.fastmath and _compares_products(op) else op.attrs
     if chained and op.name in ("minimum", "maximum") and not e.options.fastmath and dtype_of(t).bits >= 32:
-        return extreme_behind(e, op.name, dtype_of(t), xs)
+        return extreme_behind(e.code, op.name, dtype_of(t), xs)
     attrs = attrs | {"chained": True} if chained else attrs
     return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
 

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""What the next iteration waits for enters minima and maxima last, and under ``fastmath`` sums too.
-=======
-"""What the next iteration waits for enters sums, minima and maxima last: of integers, and under ``fastmath`` of floats.
->>>>>>> main
+"""What the next iteration waits for enters sums, minima and maxima last.
 
 ::
 
@@ -13,18 +9,13 @@
       branch …, ^loop(j, z, …)                          branch …, ^loop(j, y, …)
 
 Each iteration takes as long as the ops between a carried value and its next one, if nothing else is slower: the rest of
-<<<<<<< HEAD
-an expression is computed meanwhile.  LLVM may not reassociate such chains (``lowering/planning/recurrences.py``), since
-it does not know which operand is late.
-
-Without ``fastmath`` sums stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and zeros of both
-signs depend on it.  NumPy's minimum and maximum do not.  The late one is the second operand: machine code examines the
-sign and NaN of the first.
-=======
 an expression is computed meanwhile.  LLVM may not reassociate such chains of floats
 (``lowering/planning/recurrences.py``), since it does not know which operand is late.  Integers wrap, so the order of
 their sums does not matter.
->>>>>>> main
+
+Without ``fastmath`` sums of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and
+zeros of both signs depend on it.  NumPy's minimum and maximum do not.  The late one is their second operand: machine
+code examines the sign and NaN of the first.
 """
 
 from __future__ import annotations
@@ -32,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
-from ...ir.types import Scalar
+from ...ir.types import Scalar, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 
@@ -42,86 +33,66 @@ EXTREME = {True: "minimum", False: "maximum"}
 """By: the selection takes its first alternative if that is the lesser."""
 
 
-<<<<<<< HEAD
-def chain_reassociation(module: Module, sums: bool) -> None:
-    """Reassociate the chains of every innermost loop; ``sums``: of sums too, as ``fastmath`` allows."""
-    names = SUMS | EXTREMES if sums else EXTREMES
-=======
 def chain_reassociation(module: Module, floats: bool = True) -> None:
-    """Reassociate the chains of every innermost loop; those of ``floats`` only under ``fastmath``."""
->>>>>>> main
+    """Reassociate the chains of every innermost loop; sums of ``floats`` only under ``fastmath``."""
     for func in module.functions.values():
-        if not sums and not any(op.name in names for op in func.all_ops()):
-            continue
         forest = loop_forest(func)
         for loop in forest.loops:
             if not loop.children and loop.latch is not None:
                 region = loop.region(raising_blocks(forest.dom))
-<<<<<<< HEAD
-                _reassociate(loop, forest.dom.in_order(loop.blocks), region, names)
-
-
-def _reassociate(loop: Loop, order: list[Block], region: set[Block], names: frozenset[str]) -> None:
-    """Reassociate the ops of ``names`` in one loop; ``region``: its blocks, and blocks that raise."""
-    carried = {p: a for p, a in loop.back_edge().passed() if _is_float(p) and a is not p and a.owner is not loop.head}
-    late = _spread(set(carried), order, loop)
-    while stale := [p for p, a in carried.items() if a not in late]:      # what is loaded anew does not wait
-        for p in stale:
-            del carried[p]
-        late = _spread(set(carried), order, loop)
-    if not carried:
-        return
-    late = set(carried)
-    if names >= SUMS:
-        _name_extremes(order, region)
-=======
                 _reassociate(loop, forest.dom.in_order(loop.blocks), region, floats)
 
 
 def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
     """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
-    def is_number(v: Value) -> bool:
-        return isinstance(v.type, Scalar) and (v.type.is_int or floats and v.type.is_float)
+    def is_free(v: Value) -> bool:
+        return _is_number(v) and (floats or not dtype_of(v.type).is_float)
 
-    late = {p for p, a in loop.back_edge().passed() if is_number(p) and a is not p and a.owner is not loop.head
-            and not _steps(p, a.op, loop)}
+    late = _late(loop, order)
     if not late:
         return
-    _name_extremes(order, region, is_number)
->>>>>>> main
+    _name_extremes(order, region, is_free)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
     for b in order:
         for op in list(b.ops):
-            if len(op.results) != 1 or not is_number(op.result):
+            if len(op.results) != 1 or not _is_number(op.result):
                 continue
+            names = SUMS | EXTREMES if is_free(op.result) else EXTREMES
             if op.name in names and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once)
                 if op.name in EXTREMES and op.operands[0] in late:
                     op.operands.reverse()
             if any(v in late for v in op.operands):
                 late.add(op.result)
-<<<<<<< HEAD
         _pass_on(b, late, loop)
 
 
-def _spread(late: set[Value], order: list[Block], loop: Loop) -> set[Value]:
-    """Add the scalars that are computed from those of ``late`` in the same iteration, conditions too."""
-    for b in order:
-        for op in b.ops:
-            if any(v in late for v in op.operands):
-                late.update(v for v in op.results if isinstance(v.type, Scalar))
-        _pass_on(b, late, loop)
-    return late
+def _is_number(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and (v.type.is_int or v.type.is_float)
+
+
+def _late(loop: Loop, order: list[Block]) -> set[Value]:
+    """The parameters of the head whose next value waits for one of them; what is loaded anew does not."""
+    carried = {p: a for p, a in loop.back_edge().passed() if _is_number(p) and a is not p
+               and a.owner is not loop.head and not _steps(p, a.op, loop)}
+    while carried:
+        waiting = set(carried)
+        for b in order:
+            for op in b.ops:
+                if any(v in waiting for v in op.operands):
+                    waiting.update(v for v in op.results if isinstance(v.type, Scalar))
+            _pass_on(b, waiting, loop)
+        kept = {p: a for p, a in carried.items() if a in waiting}
+        if len(kept) == len(carried):
+            break
+        carried = kept
+    return set(carried)
 
 
 def _pass_on(b: Block, late: set[Value], loop: Loop) -> None:
     for e in b.term.edges if b.term is not None else ():
         late |= {p for p, a in e.passed() if a in late and e.block is not loop.head}
-=======
-        for e in b.term.edges if b.term is not None else ():
-            late |= {p for p, a in e.passed() if a in late and is_number(p) and e.block is not loop.head}
->>>>>>> main
 
 
 def _steps(p: Value, following: Op | None, loop: Loop) -> bool:

@@ -51,13 +51,11 @@ INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "
 MOST = 60
 """The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
 
-<<<<<<< HEAD
-MOST_AHEAD = 8
-"""The largest cost of both sides where they only save a branch.  Without one, edit distances take half of the time."""
-=======
 REDUCTIONS = (frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum"}), frozenset({"maximum"}),
               frozenset({"and"}), frozenset({"or"}), frozenset({"xor"}))
->>>>>>> main
+
+MOST_AHEAD = 8
+"""The largest cost of both sides where they only save a branch.  Without one, edit distances take half of the time."""
 
 FACTORED = frozenset(("add", "sub", "mul", "div"))
 
@@ -146,12 +144,8 @@ class _Conversion:
     def __init__(self, func: Function, loop: Loop, blocks: list[Block], lanes: bool) -> None:
         self.func, self.loop, self.blocks = func, loop, blocks
         self.vectors = _may_be_vector(loop)
-<<<<<<< HEAD
         self.carried = _carried(blocks, loop, arrays=not self.vectors)
-=======
-        self.carried = _carried(blocks, loop) if self.vectors else set()
         self.chained = _chained(blocks) if self.vectors and not lanes else set()
->>>>>>> main
         self.incoming = Counter(s for b in blocks for s in b.successors())
         self.uses = Counter(v for b in blocks for op in b.all_ops() for v in op.used())
         self.mapping: Mapping = {}
