@@ -228,7 +228,7 @@ class _Loop:
 
     def _new(self, i: Instruction, operands: Iterable[str], **changes: Any) -> str:
         """Append an instruction that differs from ``i`` in its operands and what else is given; returns the result."""
-        self.body.append(i._replace(result=(name := self.code.fresh("w")), operands=tuple(operands), **changes))
+        self.body.lines.append(i._replace(result=(name := self.code.fresh("w")), operands=tuple(operands), **changes))
         return name
 
     def _of(self, x: str) -> str:
@@ -300,7 +300,7 @@ class _Loop:
         at, step = self._access(i.operands[1], i.notes, is_store=True)
         x = self._of(i.operands[0])
         x = x if step > 0 else self._reversed(x)
-        self.body.append(i._replace(operands=(x, at), types=(self.vector,)))
+        self.body.lines.append(i._replace(operands=(x, at), types=(self.vector,)))
 
     def _reversed(self, x: str) -> str:
         order = ", ".join(f"i32 {k}" for k in reversed(range(self.lanes)))
@@ -328,14 +328,14 @@ class _Loop:
         ahead, vectors, behind = (code.label(hint) for hint in ("ahead", "vectors", "behind"))
         start, gate = self.carried[self.counter][1][self.entry], self._gate()
         guard, after = Fragment(code), Fragment(code)
-        guard.append(branch(self._enough(guard, start), ahead, head))
+        guard.lines.append(branch(self._enough(guard, start), ahead, head))
         code.replace(gate, [*code.block(gate)[:-1], *guard.lines])
         code.replace(ahead, [*self.ahead.lines, jump(vectors)])
         index = self._counter(vectors)
         totals = {name: self._total(name, ahead, vectors, after) for name in self.sums}
         totals[self.counter] = following = self.body.arith("add", "i64", self.index, str(self.lanes), hint="vi")
         index.extend([(start, ahead), (following, vectors)])
-        self.body.append(branch(self._enough(self.body, following), vectors, behind))
+        self.body.lines.append(branch(self._enough(self.body, following), vectors, behind))
         code.replace(vectors, self.body.lines)
         code.replace(behind, [*after.lines, jump(head)])
         for name, total in totals.items():
