@@ -43,6 +43,7 @@ from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
+from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
@@ -131,6 +132,11 @@ def _scalar_promotion(module: Module, roots: Sequence[str]) -> None:
         simplify(module)
 
 
+def _column_major(module: Module, roots: Sequence[str]) -> None:
+    if column_major(module):
+        simplify(module)
+
+
 def _privatisation(module: Module, roots: Sequence[str]) -> None:
     if privatisation(module):
         dce(module, roots)
@@ -198,6 +204,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _scalar_promotion),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "column_major", _column_major),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
@@ -258,7 +265,7 @@ NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matri
                         "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
                         "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
                         "dot_products", "index_set_splitting", "loop_load_elimination", "chain_reassociation",
-                        "jump_threading"})
+                        "jump_threading", "column_major"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -296,7 +303,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "size_versions": size_versions,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "check_hoisting": check_hoisting, "interchange": _interchanged,
+    "check_hoisting": check_hoisting, "column_major": column_major, "interchange": _interchanged,
     "matrix_products": matrix_products, "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,

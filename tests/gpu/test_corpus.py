@@ -34,6 +34,8 @@ from tests.gpu.simulated_cuda import REAL
 from tests.gpu.small import PROGRAMS
 from tests.loop_level.test_programs import programs, smaller
 
+pytestmark = pytest.mark.any_level
+
 
 def on_device(fun: Any, *args: Any) -> None:
     """Asserts that a function on the device gives what the interpreter gives, and that there is no race.
