@@ -160,7 +160,7 @@ class LoopKernel(KernelWriter):
                                      for k, t in enumerate(body.term.param_types[1:])]
 
     def terms(self, k: str) -> Sequence[str]:
-        """What the loop computes before the carried value is known."""
+        """The values that the loop computes before the carried value is known."""
         made, _ = call(self, self.body.term, "null", [self._index(k), *self.captured])
         return made()
 
