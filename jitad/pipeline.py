@@ -2,7 +2,8 @@
 
 ``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  A pass has the name of its file in
 ``passes/`` (``cps`` and ``differentiate`` are ``cps.py`` and ``ad/``).  ``JITAD_DEBUG=1`` verifies the module after
-each pass.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out optional passes, at each of their positions.
+each pass, and with ``JITAD_VERIFY=stages`` after each stage only.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out
+optional passes, at each of their positions.
 """
 
 from __future__ import annotations
@@ -339,7 +340,8 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.  With ``gpu`` the passes of
     ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
-    names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
+    names, without = list(roots), left_out()
+    debug, seldom = os.environ.get("JITAD_DEBUG") == "1", os.environ.get("JITAD_VERIFY") == "stages"
     if gpu:
         module.parallel = module.gpu = True
         without |= NOT_ON_GPU
@@ -354,8 +356,10 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
             if debug and name == "copy_insertion":
                 verify(module)
-            elif debug:
+            elif debug and not seldom:
                 verifier.verify(module)
+        if debug and seldom:
+            verifier.verify(module)
         if observe is not None:
             observe(stage, module)
         if stage == stop:
