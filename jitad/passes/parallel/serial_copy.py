@@ -36,8 +36,8 @@ def serial_copies(func: Function, tests: Iterable[Block]) -> None:
         loop, estimate = _outermost(forest, unclosed, block)
         if loop is not None:
             around.setdefault(loop, []).append((block, estimate))
-    for loop, inside in around.items():
-        _copy(func, forest, loop, inside)
+    for loop in sorted(around, key=lambda loop: loop.depth):              # a copy holds none of the copies in it
+        _copy(func, forest, loop, around[loop])
     if around:
         remove_unreachable(func)
 
@@ -73,7 +73,7 @@ def _copy(func: Function, forest: LoopForest, loop: Loop, tests: list[tuple[Bloc
     assert preheader is not None and latch is not None and leave is not None and preheader.term is not None
     entry = list(loop.entry_edge().args)
     preheader.term = None
-    hoisted = dict.fromkeys(op for _, estimate in tests for op in estimate)
+    hoisted = dict.fromkeys(op for _, estimate in tests for op in estimate if op.block in loop.blocks)
     for block in {op.block: None for op in hoisted}:
         assert block is not None
         block.ops = [op for op in block.ops if op not in hoisted]
