@@ -46,14 +46,18 @@ STAGES = (*COMPILED_STAGES, "loops", "mlir", "ptx", "parallel")
 
 
 def lowering_options(options: Options, flush: bool) -> LoweringOptions:
-    """The options of the lowering; ``JITAD_OPT`` sets LLVM's level.
+    return LoweringOptions(fastmath=options.fastmath, flush=flush, level=llvm_level())
+
+
+def llvm_level() -> int:
+    """LLVM's level, which ``JITAD_OPT`` sets.
 
     The default is 1; level 0 compiles in a third of the time, level 3 runs all of LLVM's optimisations.
     """
     level = os.environ.get("JITAD_OPT", "1")
     if level not in ("0", "1", "3"):
         raise ValueError(f"JITAD_OPT={level}: the levels are 0, 1 and 3")
-    return LoweringOptions(fastmath=options.fastmath, flush=flush, level=int(level))
+    return int(level)
 
 
 # --- the whole pipeline ---------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 ``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  A pass has the name of its file in
 ``passes/`` (``cps`` and ``differentiate`` are ``cps.py`` and ``ad/``).  ``JITAD_DEBUG=1`` verifies the module after
-each pass that may have changed it, and after each stage.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out optional passes,
-at each of their positions.
+each pass that may have changed it and after each stage, with ``JITAD_VERIFY=stages`` after each stage only.
+``JITAD_WITHOUT=outer_loop,licm`` leaves out optional passes, at each of their positions.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
+from .passes.induction.induction_variables import induction_variables
+from .passes.induction.strength_reduction import strength_reduction
+from .passes.induction.stride_versioning import stride_versioning
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
 from .passes.loops.fuse_accumulate import fuse_accumulate
-from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
 from .passes.loops.loop_pre import loop_pre
 from .passes.loops.loop_versioning import loop_versioning
@@ -44,6 +46,7 @@ from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
+from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
@@ -142,6 +145,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
+    ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
@@ -177,6 +181,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
+    ("optimized", "stride_versioning", _plain(stride_versioning)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "loop_pre", _plain(loop_pre)),
     ("optimized", "branch_fusion", _plain(branch_fusion)),
@@ -190,8 +195,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
-    ("optimized", "chain_reassociation", _under_fastmath(_plain(chain_reassociation))),
-    ("optimized", "dce", _under_fastmath(_DCE)),
+    ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
+    ("optimized", "strength_reduction", _plain(strength_reduction)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _DCE)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -204,7 +209,7 @@ NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matri
                         "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
                         "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
                         "dot_products", "index_set_splitting", "loop_load_elimination", "chain_reassociation",
-                        "jump_threading"})
+                        "stride_versioning", "strength_reduction", "jump_threading", "column_major"})
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -242,7 +247,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "size_versions": size_versions,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "check_hoisting": check_hoisting, "interchange": _interchanged,
+    "check_hoisting": check_hoisting, "column_major": column_major, "interchange": _interchanged,
     "matrix_products": matrix_products, "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
@@ -250,13 +255,14 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_unswitch": loop_unswitch, "loop_versioning": loop_versioning, "loop_pre": loop_pre,
+    "loop_unswitch": loop_unswitch, "stride_versioning": stride_versioning,
+    "loop_versioning": loop_versioning, "loop_pre": loop_pre,
     "branch_fusion": branch_fusion,
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
-    "jump_threading": jump_threading, "copy_insertion": copy_insertion,
+    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 
@@ -278,7 +284,8 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.  With ``gpu`` the passes of
     ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
-    names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
+    names, without = list(roots), left_out()
+    debug, seldom = os.environ.get("JITAD_DEBUG") == "1", os.environ.get("JITAD_VERIFY") == "stages"
     if gpu:
         module.parallel = module.gpu = True
         without |= NOT_ON_GPU
@@ -293,10 +300,10 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
             if debug and name == "copy_insertion":
                 verify(module)
-            elif debug and not unchanged:
+            elif debug and not (seldom or unchanged):
                 verifier.verify(module)
         if debug and stage != STAGES[-1]:
-            verifier.verify(module)                      # what passes changed that said they had not
+            verifier.verify(module)
         if observe is not None:
             observe(stage, module)
         if stage == stop:

@@ -8,6 +8,7 @@ another library.  Basic indexing makes views, as in NumPy; arithmetic, compariso
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -37,8 +38,8 @@ class Adopted:
             driver.adopt(address, size)
             _adopted[address] += 1
 
-    def __del__(self) -> None:
-        if hasattr(self.driver, "disown"):
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending() and hasattr(self.driver, "disown"):
             _adopted[self.address] -= 1
             if not _adopted[self.address]:
                 del _adopted[self.address]

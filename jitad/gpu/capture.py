@@ -9,6 +9,7 @@ uploads the copy again.  What needs an answer from the device cannot be recorded
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -80,8 +81,8 @@ class Graph:
         for check in self._recording.checks:
             check()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_graph") and self.driver.usable:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if hasattr(self, "_graph") and not is_ending() and self.driver.usable:
             self.driver._enter()
             self.driver._wait()
             self.driver._call("cuGraphExecDestroy", self._graph)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -119,8 +118,8 @@ class CudaDriver:
 
     @property
     def usable(self) -> bool:
-        """False if calls cannot succeed: after a failure of the device, after a fork, while the process ends."""
-        return not (self._forked or self._lost or sys.is_finalizing())
+        """False if calls cannot succeed: after a failure of the device, after a fork."""
+        return not (self._forked or self._lost)
 
     def _attribute(self, name: str) -> int:
         return int(self._call("cuDeviceGetAttribute", getattr(self.cuda.CUdevice_attribute, name), self.device))
@@ -193,7 +192,7 @@ class CudaDriver:
             self._free(address)
 
     def _free(self, address: int) -> None:
-        if not self.usable:                                # it is the parent's, or ends with the process
+        if not self.usable:                                # it is the parent's, or gone
             return
         self._enter()
         if self.has_pool:

@@ -20,7 +20,8 @@ from ..ir.types import BOOL, F64, I64, Array
 from ..lowering.jit import cpu
 from ..lowering.llvm import capi
 from ..lowering.llvm.capi import function, pointer
-from ..lowering.llvm.emit import Code, Writer, global_name
+from ..lowering.llvm.code import Assembly
+from ..lowering.llvm.emit import Writer, global_name
 from ..lowering.math.ops import Options
 from ..lowering.python.attributes import Attributes
 from ..lowering.python.callable import LAST
@@ -68,7 +69,7 @@ def entry_point(compiled: Compiled, target: str, run: Callable[..., Any]) -> Ent
 
 def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], captured: Sequence[tuple[Place, Leaf]],
            guards: Sequence[Any], run: Callable[..., Any]) -> None:
-    code = Code()
+    code = Assembly()
     likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
     unboxer = Unboxer(code, code.label("miss"), likely)
     miss = unboxer.miss

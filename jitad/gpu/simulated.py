@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .. import compiler
 from ..lowering.gpu.image import Image, Kernel
 from ..lowering.simulator import code
 from ..lowering.simulator.launch import launch
@@ -67,7 +68,7 @@ class SimulatedDriver:
         ctypes.memset(address, byte, size)
 
     def load(self, image: Image) -> code.Loaded:
-        return code.load(image, self.checked)
+        return code.load(image, self.checked, compiler.llvm_level())
 
     def launch(self, loaded: code.Loaded, kernel: Kernel, grid: int, args: Sequence[int | float],
                shared: int = 0) -> None:

@@ -18,7 +18,8 @@ from ...kernels import blas
 from ..jit import cpu
 from ..llvm import types
 from ..llvm.capi import immortal
-from ..llvm.emit import Code, Writer, global_name
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer, global_name
 from ..math import libmvec
 from .interface import Interface
 from .library import Library
@@ -49,7 +50,7 @@ def plain(made: Interface) -> list[Parameter]:
 
 def wrapper(name: str, made: Interface, result: Scalar, given: Sequence[Parameter], triple: str, layout: str) -> str:
     """LLVM IR of the function ``name``, which returns the only result of the export."""
-    writer, code = Writer(triple, layout), Code()
+    writer, code = Writer(triple, layout), Assembly()
     parts = made.parts()
     kind = types.memory(result)
     args = [""] * (len(parts) - 1)

@@ -17,7 +17,8 @@ from ...ir.graph import Function
 from ...ir.types import I64, Scalar, Type
 from ..builder.function_builder import likely
 from ..llvm import context, float_state, types
-from ..llvm.emit import Code, Writer, global_name, symbol
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer, global_name, symbol
 from . import failures, runtime, trees
 from .failures import Message, Messages
 from .interface import Interface, Leaf, Struct, Tree, llvm_struct, members, parts
@@ -58,7 +59,7 @@ def write(writer: Writer, interface: Interface, body: Body, messages: Messages, 
 class _Entry:
     def __init__(self, writer: Writer, interface: Interface, body: Body, messages: Messages) -> None:
         self.writer, self.interface, self.body, self.messages = writer, interface, body, messages
-        self.code = code = Code()
+        self.code = code = Assembly()
         self.refused, self.failed, self.done = code.label("refused"), code.label("failed"), code.label("finish")
         self.why = code.phi("i32", self.refused, "why")
         self.number = code.phi("i32", self.failed, "number")

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from ...ir.graph import ExcInfo
 from ...ir.types import Scalar, Type
 from ..llvm import context
-from ..llvm.emit import Code, Writer, global_name
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer, global_name
 from . import runtime
 
 KINDS = ("OK", "NULL_POINTER", "SIZE_MISMATCH", "OUT_OF_MEMORY", "RECURSION", "INDEX", "ZERO_DIVISION", "VALUE",
@@ -155,7 +156,7 @@ def _text(writer: Writer, name: str, text: str) -> str:
 
 
 def _strerror(writer: Writer, messages: Messages, size: str) -> None:
-    code = Code()
+    code = Assembly()
     general, numbered, unknown = code.label("general"), code.label("numbered"), code.label("unknown")
     kind, number = code.op("and i32 %code, 255"), code.op("lshr i32 %code, 8")
     code.branch(code.op(f"icmp eq i32 {number}, 0"), general, numbered)
@@ -174,7 +175,7 @@ def _strerror(writer: Writer, messages: Messages, size: str) -> None:
     writer.function("jitad.text", f"define internal ptr @jitad.text(i32 %code) nounwind {{\n{code.text()}\n}}\n")
 
 
-def _constant(code: Code, table: str, index: str, count: int, unknown: str) -> None:
+def _constant(code: Assembly, table: str, index: str, count: int, unknown: str) -> None:
     good = code.label("good")
     code.branch(code.op(f"icmp ult i32 {index}, {count}"), good, unknown)
     code.start(good)
@@ -182,7 +183,7 @@ def _constant(code: Code, table: str, index: str, count: int, unknown: str) -> N
     code.end(f"ret ptr {code.op(f'load ptr, ptr {at}')}")
 
 
-def _with_operands(writer: Writer, code: Code, messages: Messages, number: str, plain: str, size: str) -> None:
+def _with_operands(writer: Writer, code: Assembly, messages: Messages, number: str, plain: str, size: str) -> None:
     """Emit: format the last failure of this thread, if that is what the code says; otherwise go to ``plain``."""
     dynamic = [(n, m) for n, m in enumerate(messages.all, 1) if m.operands]
     if not dynamic:
@@ -210,7 +211,7 @@ def _with_operands(writer: Writer, code: Code, messages: Messages, number: str, 
         code.end(f"ret ptr {to}")
 
 
-def _operand(code: Code, ctx: str, number: int, t: Scalar) -> str:
+def _operand(code: Assembly, ctx: str, number: int, t: Scalar) -> str:
     at = code.op(f"getelementptr inbounds i8, ptr {ctx}, i64 {context.offset(f'operand{number}')}")
     kind = "double" if t.is_float else "i64"
     return f"{kind} {code.op(f'load {kind}, ptr {at}, align 8')}"

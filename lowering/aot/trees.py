@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer
 from .interface import Links, Struct
 
 
@@ -112,7 +113,7 @@ _ROUTINES = {
 _ANY = "-1"                 # the largest number: nothing is read for a node of a class without fields
 
 
-def test(writer: Writer, code: Code, tree: Struct, links: Links, given: Mapping[str, Sequence[str]]) -> str:
+def test(writer: Writer, code: Assembly, tree: Struct, links: Links, given: Mapping[str, Sequence[str]]) -> str:
     """Emit a test of one column; ``given``: the pointer and the sizes of each member.  Returns an i1."""
     column, *size = given[links.column]
     if links.sizes:
@@ -145,7 +146,7 @@ def test(writer: Writer, code: Code, tree: Struct, links: Links, given: Mapping[
     return _call(writer, code, "jitad.spans", starts, lengths, n, column, size[0], rows, bits, least)
 
 
-def _store(code: Code, kind: str, value: str, where: str, k: int) -> None:
+def _store(code: Assembly, kind: str, value: str, where: str, k: int) -> None:
     at = code.op(f"getelementptr inbounds {kind}, ptr {where}, i64 {k}", "cell")
     code.do(f"store {kind} {value}, ptr {at}, align 8")
 
@@ -155,7 +156,7 @@ def _define(writer: Writer, name: str) -> None:
         writer.function(name, _ROUTINES[name][1])
 
 
-def _call(writer: Writer, code: Code, name: str, *values: str) -> str:
+def _call(writer: Writer, code: Assembly, name: str, *values: str) -> str:
     _define(writer, name)
     kinds = _ROUTINES[name][0].split(", ")
     return code.op(f"call i1 @{name}({', '.join(f'{k} {v}' for k, v in zip(kinds, values))})", "valid")

@@ -1,10 +1,11 @@
 """Rewrites loops over a fixed, small number of elements as straight-line code on fixed-width vectors.
 
-LLVM then has no loop to analyse.  The body, written for one element ``i``, is rewritten line by line for all of them.
-A value is
+LLVM then has no loop to analyse.  The body, written for one element ``i``, is rewritten instruction by
+instruction for all of them.  A value is
 
 * *uniform*: loop-invariant, or computed from uniform values; it is unchanged;
-* *linear*: ``first + stride * i``, an index or an address; its line is kept and computes the first element's;
+* *linear*: ``first + stride * i``, an index or an address; its instruction is kept and computes the first
+  element's;
 * *varying*: a vector of all elements.
 
 A loop with an instruction that has no rule here stays a loop, which LLVM may vectorise.  So does a loop in which one
@@ -14,34 +15,28 @@ anything but sums and conjunctions.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...passes.analysis.lanes import LANES
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Code, Fragment
+from ..llvm.emit import Scopes, Writer
+from ..llvm.instruction import Instruction
 
 _SUFFIX = {"double": "f64", "float": "f32"} | {t: t for t in ("i64", "i32", "i16", "i8", "i1")}
-_T = rf"({'|'.join(_SUFFIX)})"
-_FLAGS = r"((?: [a-z]+)*?)"
-_BINARY = re.compile(rf"(f?(?:add|sub|mul|div|rem)|and|or|xor|shl|[la]shr){_FLAGS} {_T} (\S+), (\S+)")
-_NEGATION = re.compile(rf"(fneg){_FLAGS} {_T} (\S+)")
-_COMPARISON = re.compile(rf"([if]cmp)((?: [a-z]+)+) {_T} (\S+), (\S+)")
-_SELECTION = re.compile(rf"select{_FLAGS} i1 (\S+), {_T} (\S+), \S+ (\S+)")
-_CAST = re.compile(rf"(zext|sext|trunc|[su]itofp|fpext|fptrunc){_FLAGS} {_T} (\S+) to {_T}")
-_ADDRESS = re.compile(r"getelementptr inbounds (\w+), ptr (\S+), i64 (\S+)")
-_LOAD = re.compile(rf"load {_T}, ptr (\S+), align (\d+)(.*)")
-_STORE = re.compile(rf"store {_T} (\S+), ptr (\S+), align (\d+)(.*)")
-_CALL = re.compile(rf"call{_FLAGS} {_T} (@[\w.]+)\(([^()]+)\)")
-_INTRINSIC = re.compile(r"@llvm\.(fabs|sqrt|floor|ceil|maximum|minimum|maxnum|minnum|copysign|[su]min|[su]max)\.\w+")
+_BINARY = frozenset("fadd fsub fmul fdiv frem add sub mul udiv sdiv urem srem and or xor shl lshr ashr".split())
+_CASTS = ("zext", "sext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc")
+_INTRINSICS = frozenset(("fabs", "sqrt", "floor", "ceil", "maximum", "minimum", "maxnum", "minnum", "copysign", "smin",
+                         "umin", "smax", "umax"))
 
 
 class NotWhole(Exception):
     """The loop cannot be rewritten."""
 
 
-def vectors(writer: Writer, code: Code, lines: Sequence[str], i: str, carried: Sequence[tuple[str, str, str, str]]
-            ) -> tuple[list[str], list[str]] | None:
-    """The lines for all ``i`` at once, with new names of ``code``, and the final carried values.
+def vectors(writer: Writer, code: Code, lines: Sequence[Instruction], i: str,
+            carried: Sequence[tuple[str, str, str, str]]) -> tuple[list[Instruction], list[str]] | None:
+    """The instructions for all ``i`` at once, with new names of ``code``, and the final carried values.
 
     Returns None if an instruction has no rule.  ``carried``: of each value its type, its initial value, its name within
     an iteration, and its name for the next one.
@@ -61,39 +56,38 @@ class _Body:
 
     def __init__(self, writer: Writer, code: Code, i: str, carried: dict[str, tuple[str, str, str]]) -> None:
         self.writer, self.code, self.i, self.carried = writer, code, i, carried
-        self.lines: list[str] = []
+        self.made = Fragment(code)
         self.strides: dict[str, str] = {i: "1"}
         self.elements: dict[str, str] = {}                       # address → the type that its stride counts
         self.types: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
-        self.ways: dict[str, int] = {}                           # expression → value number
+        self.ways: dict[Instruction, int] = {}                   # expression → value number
         self.finals: dict[str, str] = {}
         self.vectors: dict[tuple[str, str], str] = {}
-        self.accesses: list[tuple[bool, int, str]] = []          # (is a store, value number of the address, metadata)
+        self.accesses: list[tuple[bool, int, Scopes]] = []       # (is a store, value number of the address, scopes)
 
-    def run(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
-        reads = " ".join(line.partition(" = ")[2] or line for line in lines) + " "
+    def run(self, lines: Sequence[Instruction]) -> tuple[list[Instruction], list[str]]:
+        reads = [x for i in lines for x in i.reads()]
         for phi, (_, _, after) in self.carried.items():
-            if len(re.findall(re.escape(phi) + r"[, )]", reads)) != 1 or re.search(re.escape(after) + r"[, )]", reads):
+            if reads.count(phi) != 1 or after in reads:
                 raise NotWhole
-        for line in lines:
-            name, is_value, text = line.partition(" = ")
-            if is_value:
-                self._value(name, text)
+        for i in lines:
+            if i.result:
+                self._value(i)
             else:
-                self._store(_matched(_STORE, line))
+                self._store(i)
         self._check_memory()
         if self.finals.keys() != self.carried.keys():
             raise NotWhole
-        return self.lines, [self.finals[phi] for phi in self.carried]
+        return self.made.lines, [self.finals[phi] for phi in self.carried]
 
-    def _value(self, name: str, text: str) -> None:
-        way = re.sub(r"%[\w.]+", lambda m: f"#{self.numbers[m[0]]}" if m[0] in self.numbers else m[0], text)
-        self.numbers[name] = self.ways.setdefault(way, len(self.ways))
-        for pattern, rule in _RULES:
-            if match := pattern.fullmatch(text):
-                return rule(self, name, text, match)
-        raise NotWhole
+    def _value(self, i: Instruction) -> None:
+        numbered = tuple([f"#{self.numbers[x]}" if x in self.numbers else x for x in i.operands])
+        self.numbers[i.result] = self.ways.setdefault(i._replace(result="", operands=numbered), len(self.ways))
+        kinds = i.types if i.opcode == "getelementptr" else (i.type, *i.types)
+        if i.opcode not in _RULES or not all([t in _SUFFIX for t in kinds]) or i.notes and i.opcode != "load":
+            raise NotWhole
+        _RULES[i.opcode](self, i)
 
     # --- operands -----------------------------------------------------------------------------------
 
@@ -104,11 +98,6 @@ class _Body:
 
     def first(self, x: str) -> str:
         return "0" if x == self.i else x
-
-    def op(self, text: str) -> str:
-        name = self.code.fresh()
-        self.lines.append(f"{name} = {text}")
-        return name
 
     def vector(self, t: str, x: str) -> str:
         """The vector of all elements of an operand."""
@@ -121,40 +110,40 @@ class _Body:
     def _splat(self, t: str, x: str) -> str:
         if x[0] != "%":
             return f"splat ({t} {x})"
-        one = self.op(f"insertelement <{LANES} x {t}> poison, {t} {x}, i64 0")
-        return self.op(f"shufflevector <{LANES} x {t}> {one}, <{LANES} x {t}> poison, <{LANES} x i32> zeroinitializer")
+        kind = _vector(t)
+        one = self.made.insert_element(kind, "poison", t, x, 0)
+        return self.made.shuffle(kind, kind, one, "poison", f"<{LANES} x i32> zeroinitializer")
 
     def _linear(self, t: str, x: str) -> str:
         if t != "i64":                                           # an address
             raise NotWhole
         steps = self.steps(self.strides[x])
-        return steps if x == self.i else self.op(f"add <{LANES} x i64> {self._splat('i64', x)}, {steps}")
+        return steps if x == self.i else self.made.arith("add", _vector("i64"), self._splat("i64", x), steps)
 
     def steps(self, stride: str) -> str:
         numbers = f"<{', '.join(f'i64 {k}' for k in range(LANES))}>"
-        return numbers if stride == "1" else self.op(f"mul <{LANES} x i64> {self._splat('i64', stride)}, {numbers}")
+        return numbers if stride == "1" else self.made.arith("mul", _vector("i64"), self._splat("i64", stride), numbers)
 
-    def varying(self, name: str, t: str, text: str) -> None:
-        self.types[name] = t
-        self.lines.append(f"{name} = {text}")
+    def varying(self, i: Instruction, operands: Sequence[str], **changes: Any) -> None:
+        """Append the instruction for all elements, with these operands and what else differs."""
+        self.types[i.result] = i.type
+        self.made.append(i._replace(operands=tuple(operands), type=_vector(i.type), **changes))
 
-    def same(self, name: str, text: str) -> None:
-        self.lines.append(f"{name} = {text}")
+    def spread(self, t: str, operands: Sequence[str]) -> list[str]:
+        return [self.vector(t, x) for x in operands]
 
     # --- instructions -------------------------------------------------------------------------------
 
-    def binary(self, name: str, text: str, match: re.Match[str]) -> None:
-        opcode, flags, t, x, y = match.groups()
-        phi = next((v for v in (x, y) if v in self.carried), None)
+    def arithmetic(self, i: Instruction) -> None:
+        phi = next((v for v in i.operands if v in self.carried), None)
         if phi is not None:
-            return self._reduce(name, match, phi, y if x == phi else x)
-        if self.is_uniform(x, y):
-            return self.same(name, text)
-        if t == "i64" and (stride := self._stride(opcode, x, y)) is not None:
-            self.strides[name] = stride
-            self.lines.append(f"{name} = {opcode}{flags} i64 {self.first(x)}, {self.first(y)}")
-            return
-        self.varying(name, t, f"{opcode}{flags} <{LANES} x {t}> {self.vector(t, x)}, {self.vector(t, y)}")
+            return self._reduce(i, phi)
+        if self.is_uniform(*i.operands):
+            return self.made.append(i)
+        if i.type == "i64" and (stride := self._stride(i.opcode, *i.operands)) is not None:
+            self.strides[i.result] = stride
+            return self.made.append(i._replace(operands=tuple(map(self.first, i.operands))))
+        self.varying(i, self.spread(i.type, i.operands))
 
     def _stride(self, opcode: str, x: str, y: str) -> str | None:
         """The stride of ``x + y``, ``x - y`` or ``x * y`` if it is linear, else None."""
@@ -166,162 +155,138 @@ class _Body:
             return stride
         return other if opcode == "mul" and stride == "1" else None
 
-    def _reduce(self, name: str, match: re.Match[str], phi: str, x: str) -> None:
-        opcode, flags, t, *_ = match.groups()
+    def _reduce(self, i: Instruction, phi: str) -> None:
+        t, (x,) = i.type, [v for v in i.operands if v != phi] or [""]
         _, before, after = self.carried[phi]
-        if after != name or opcode not in ("fadd", "and", "or") or x in self.carried:
+        if after != i.result or i.opcode not in ("fadd", "and", "or") or x in self.carried:
             raise NotWhole
-        kind, every = f"<{LANES} x {t}>", self.vector(t, x)
-        given = f"{t} {before}, {kind} {every}" if opcode == "fadd" else f"{kind} {every}"
-        callee = self.writer.declare(f"llvm.vector.reduce.{opcode}.v{LANES}{_SUFFIX[t]}", t,
-                                     f"{t}, {kind}" if opcode == "fadd" else kind)
-        total = self.op(f"call{flags if opcode == 'fadd' else ''} {t} {callee}({given})")
-        self.finals[phi] = total if opcode == "fadd" else self.op(f"{opcode} {t} {before}, {total}")
+        kind, every, name = _vector(t), self.vector(t, x), f"llvm.vector.reduce.{i.opcode}.v{LANES}{_SUFFIX[t]}"
+        if i.opcode == "fadd":
+            callee = self.writer.declare(name, t, f"{t}, {kind}")
+            self.finals[phi] = self.made.call(t, callee, (t, before), (kind, every), flags=i.flags)
+        else:
+            total = self.made.call(t, self.writer.declare(name, t, kind), (kind, every))
+            self.finals[phi] = self.made.arith(i.opcode, t, before, total)
 
-    def negation(self, name: str, text: str, match: re.Match[str]) -> None:
-        opcode, flags, t, x = match.groups()
-        if self.is_uniform(x):
-            return self.same(name, text)
-        self.varying(name, t, f"{opcode}{flags} <{LANES} x {t}> {self.vector(t, x)}")
+    def negation(self, i: Instruction) -> None:
+        if self.is_uniform(*i.operands):
+            return self.made.append(i)
+        self.varying(i, self.spread(i.type, i.operands))
 
-    def comparison(self, name: str, text: str, match: re.Match[str]) -> None:
-        opcode, flags, t, x, y = match.groups()
-        if self.is_uniform(x, y):
-            return self.same(name, text)
-        self.varying(name, "i1", f"{opcode}{flags} <{LANES} x {t}> {self.vector(t, x)}, {self.vector(t, y)}")
+    def converted(self, i: Instruction) -> None:
+        """A comparison or a cast, whose operands have another type than the result."""
+        if self.is_uniform(*i.operands):
+            return self.made.append(i)
+        self.varying(i, self.spread(i.types[0], i.operands), types=(_vector(i.types[0]),))
 
-    def selection(self, name: str, text: str, match: re.Match[str]) -> None:
-        flags, c, t, x, y = match.groups()
-        if self.is_uniform(c, x, y):
-            return self.same(name, text)
-        which, kind = f"i1 {c}" if self.is_uniform(c) else f"<{LANES} x i1> {c}", f"<{LANES} x {t}>"
-        self.varying(name, t, f"select{flags} {which}, {kind} {self.vector(t, x)}, {kind} {self.vector(t, y)}")
+    def selection(self, i: Instruction) -> None:
+        if self.is_uniform(*i.operands):
+            return self.made.append(i)
+        c, *xs = i.operands
+        self.varying(i, [c, *self.spread(i.type, xs)], types=("i1" if self.is_uniform(c) else _vector("i1"),))
 
-    def cast(self, name: str, text: str, match: re.Match[str]) -> None:
-        opcode, flags, t, x, to = match.groups()
-        if self.is_uniform(x):
-            return self.same(name, text)
-        self.varying(name, to, f"{opcode}{flags} <{LANES} x {t}> {self.vector(t, x)} to <{LANES} x {to}>")
-
-    def address(self, name: str, text: str, match: re.Match[str]) -> None:
-        t, base, index = match.groups()
+    def address(self, i: Instruction) -> None:
+        base, index = i.operands
         if self.is_uniform(base, index):
-            return self.same(name, text)
+            return self.made.append(i)
         if base in self.strides or index not in self.strides:
             raise NotWhole
-        self.strides[name], self.elements[name] = self.strides[index], t
-        self.lines.append(f"{name} = getelementptr inbounds {t}, ptr {base}, i64 {self.first(index)}")
+        self.strides[i.result], self.elements[i.result] = self.strides[index], i.types[0]
+        self.made.append(i._replace(operands=(base, self.first(index))))
 
-    def load(self, name: str, text: str, match: re.Match[str]) -> None:
-        t, at, align, notes = match.groups()
-        self.accesses.append((False, self.numbers.get(at, -1), notes))
+    def load(self, i: Instruction) -> None:
+        at = i.operands[0]
+        self.accesses.append((False, self.numbers.get(at, -1), self.writer.scopes(i.notes)))
         if self.is_uniform(at):
-            return self.same(name, text)
-        self._check_element(t, at)
-        kind = f"<{LANES} x {t}>"
+            return self.made.append(i)
+        self._check_element(i.type, at)
         if self.strides[at] == "1":
-            return self.varying(name, t, f"load {kind}, ptr {at}, align {align}{notes}")
-        self._strided(name, t, at, f"align {align}{notes}")
+            return self.varying(i, i.operands)
+        self._strided(i, at)
 
-    def _strided(self, name: str, t: str, at: str, rest: str) -> None:
+    def _strided(self, i: Instruction, at: str) -> None:
         """Load elements that are no neighbours one by one.
 
         By gathers a product of a matrix and a vector takes 1.9 times as long on an AMD EPYC with AVX-512.
         """
-        vector, stride = "poison", self.strides[at]
+        vector, stride, made = "poison", self.strides[at], self.made
         for k in range(LANES):
-            offset = str(k * int(stride)) if stride.lstrip("-").isdigit() else self.op(f"mul nsw i64 {stride}, {k}")
-            here = self.op(f"getelementptr inbounds {t}, ptr {at}, i64 {offset}")
-            element = self.op(f"load {t}, ptr {here}, {rest}")
-            put = f"insertelement <{LANES} x {t}> {vector}, {t} {element}, i64 {k}"
-            if k < LANES - 1:
-                vector = self.op(put)
-        self.varying(name, t, put)
+            number = stride.lstrip("-").isdigit()
+            offset = str(k * int(stride)) if number else made.arith("mul", "i64", stride, str(k), flags="nsw")
+            here = made.address(i.type, at, offset)
+            element = made.load(i.type, here, int(i.detail), i.notes)
+            name = i.result if k == LANES - 1 else self.code.fresh()
+            made.append(Instruction("insertelement", name, _vector(i.type), (vector, element, str(k)), (i.type, "i64")))
+            vector = name
+        self.types[i.result] = i.type
 
-    def _store(self, match: re.Match[str]) -> None:
-        t, x, at, align, notes = match.groups()
-        if x in self.carried or self.strides.get(at) != "1":
+    def _store(self, i: Instruction) -> None:
+        if i.opcode != "store":
+            raise NotWhole
+        (x, at), (t,) = i.operands, i.types
+        if x in self.carried or self.strides.get(at) != "1" or t not in _SUFFIX:
             raise NotWhole
         self._check_element(t, at)
-        self.accesses.append((True, self.numbers[at], notes))
-        self.lines.append(f"store <{LANES} x {t}> {self.vector(t, x)}, ptr {at}, align {align}{notes}")
+        self.accesses.append((True, self.numbers[at], self.writer.scopes(i.notes)))
+        self.made.append(i._replace(operands=(self.vector(t, x), at), types=(_vector(t),)))
 
     def _check_element(self, t: str, at: str) -> None:
         """Raise ``NotWhole`` unless the address's stride counts elements of type ``t``."""
         if self.elements.get(at) != t:
             raise NotWhole
 
-    def call(self, name: str, text: str, match: re.Match[str]) -> None:
-        flags, t, callee, given = match.groups()
-        arguments = [a.rsplit(" ", 1) for a in given.split(", ")]
-        if any(kind != t for kind, _ in arguments):
+    def call(self, i: Instruction) -> None:
+        t = i.type
+        if {*i.types} != {t}:
             raise NotWhole
-        if self.is_uniform(*(x for _, x in arguments)):
-            return self.same(name, text)
-        every, kind = [self.vector(t, x) for _, x in arguments], f"<{LANES} x {t}>"
-        if intrinsic := _INTRINSIC.fullmatch(callee):
-            symbol = f"llvm.{intrinsic[1]}.v{LANES}{_SUFFIX[t]}"
-            whole = self.writer.declare(symbol, kind, ", ".join([kind] * len(every)))
-            return self.varying(name, t, f"call{flags} {kind} {whole}({', '.join(f'{kind} {x}' for x in every)})")
-        symbol, lanes = _vector_version(self.writer, callee)
-        call = f"call{flags} <{lanes} x {t}> {symbol}"
-        calls = [self._call_for(call, t, every, lanes, first) for first in range(0, LANES, lanes)]
-        while len(calls) > 1:
-            parts = [self.op(part) for part in calls]
-            lanes *= 2
-            kind, mask = f"<{lanes // 2} x {t}>", _mask(0, lanes)
-            calls = [f"shufflevector {kind} {x}, {kind} {y}, {mask}" for x, y in zip(parts[::2], parts[1::2])]
-        self.varying(name, t, calls[0])
+        if self.is_uniform(*i.operands):
+            return self.made.append(i)
+        every, kind = self.spread(t, i.operands), _vector(t)
+        types = (kind,) * len(every)
+        _, _, intrinsic = i.detail.partition("@llvm.")
+        if (stem := intrinsic.partition(".")[0]) in _INTRINSICS:
+            whole = self.writer.declare(f"llvm.{stem}.v{LANES}{_SUFFIX[t]}", kind, ", ".join(types))
+            return self.varying(i, every, types=types, detail=whole)
+        lanes, symbol = self._vector_version(i.detail)
+        if lanes == LANES:
+            return self.varying(i, every, types=types, detail=symbol)
+        kind, masks = f"<{lanes} x {t}>", [_mask(first, lanes) for first in range(0, LANES, lanes)]
+        given = [[self.made.shuffle(kind, _vector(t), x, "poison", mask) for x in every] for mask in masks]
+        parts = [self.made.call(kind, symbol, *((kind, x) for x in xs), flags=i.flags) for xs in given]
+        while len(parts) > 1:
+            of, lanes = f"<{lanes} x {t}>", 2 * lanes
+            parts = [self.made.shuffle(f"<{lanes} x {t}>", of, x, y, _mask(0, lanes))
+                     for x, y in zip(parts[::2], parts[1::2])]
+        self.made.lines[-1] = self.made.lines[-1]._replace(result=i.result)
+        self.types[i.result] = t
 
-    def _call_for(self, call: str, t: str, every: list[str], lanes: int, first: int) -> str:
-        """The call for ``lanes`` of the lanes, starting at ``first``."""
-        kind, mask = f"<{LANES} x {t}>", _mask(first, lanes)
-        given = [x if lanes == LANES else self.op(f"shufflevector {kind} {x}, {kind} poison, {mask}") for x in every]
-        return f"{call}({', '.join(f'<{lanes} x {t}> {x}' for x in given)})"
+    def _vector_version(self, callee: str) -> tuple[int, str]:
+        """The lanes of the widest vector version of a scalar function, and its name."""
+        found = [(lanes, symbol) for lanes, symbol in self.writer.vector_versions.get(callee[1:], ()) if lanes <= LANES]
+        if not found:
+            raise NotWhole
+        lanes, symbol = max(found)
+        return lanes, f"@{symbol}"
 
     # --- memory ---------------------------------------------------------------------------------------
 
     def _check_memory(self) -> None:
         """Raise ``NotWhole`` unless each store is to another array, or to the same address, than every other access."""
-        for k, (stores, where, notes) in enumerate(self.accesses):
+        for k, (stores, where, scopes) in enumerate(self.accesses):
             for _, other, others in self.accesses[:k] + self.accesses[k + 1:] if stores else ():
-                if where != other and not (_apart(self.writer, notes, others) or _apart(self.writer, others, notes)):
+                if where != other and not scopes.apart(others):
                     raise NotWhole
+
+
+def _vector(t: str) -> str:
+    return f"<{LANES} x {t}>"
 
 
 def _mask(first: int, lanes: int) -> str:
     return f"<{lanes} x i32> <{', '.join(f'i32 {first + j}' for j in range(lanes))}>"
 
 
-def _matched(pattern: re.Pattern[str], line: str) -> re.Match[str]:
-    if (match := pattern.fullmatch(line)) is None:
-        raise NotWhole
-    return match
-
-
-def _apart(writer: Writer, notes: str, others: str) -> bool:
-    """True if the metadata of the first access exclude all arrays that the second one may access."""
-    none, some = re.search(r"!noalias !(\d+)", notes), re.search(r"!alias\.scope !(\d+)", others)
-    return bool(none and some) and set() < _members(writer, some) <= _members(writer, none)
-
-
-def _members(writer: Writer, found: re.Match[str] | None) -> set[str]:
-    return set(re.findall(r"!\d+", writer.node_text(int(found[1])))) if found else set()
-
-
-def _vector_version(writer: Writer, callee: str) -> tuple[str, int]:
-    """The widest vector version of a scalar function, and its lanes."""
-    name = re.escape(callee[1:])
-    found = [(int(lanes), symbol) for lanes, symbol in
-             re.findall(rf"_ZGV_LLVM_N(\d+)v+_{name}\(([^)]+)\)", writer.header(callee[1:])) if int(lanes) <= LANES]
-    if not found:
-        raise NotWhole
-    lanes, symbol = max(found)
-    return f"@{symbol}", lanes
-
-
-_RULES: list[tuple[re.Pattern[str], Callable[[_Body, str, str, re.Match[str]], None]]] = [
-    (_BINARY, _Body.binary), (_NEGATION, _Body.negation), (_COMPARISON, _Body.comparison),
-    (_SELECTION, _Body.selection), (_CAST, _Body.cast), (_ADDRESS, _Body.address), (_LOAD, _Body.load),
-    (_CALL, _Body.call),
-]
+_RULES: Mapping[str, Callable[[_Body, Instruction], None]] = {
+    **dict.fromkeys(_BINARY, _Body.arithmetic), "fneg": _Body.negation,
+    **dict.fromkeys((*_CASTS, "icmp", "fcmp"), _Body.converted),
+    "select": _Body.selection, "getelementptr": _Body.address, "load": _Body.load, "call": _Body.call}

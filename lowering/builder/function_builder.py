@@ -16,7 +16,8 @@ from ...ir.types import Array, Scalar, Type
 from ...passes.analysis.lanes import LANES
 from ...passes.analysis.loops import loop_forest
 from ..llvm import context, types
-from ..llvm.emit import Code, Writer, global_name, symbol
+from ..llvm.code import Code
+from ..llvm.emit import Writer, global_name, symbol
 from ..llvm.types import Buffer, Lowered
 from ..planning.array_plan import plan
 from ..planning.buffer_placement import Places, made_in_place
@@ -104,24 +105,24 @@ class FunctionBuilder(ABC):
         """The address of element ``index`` of the array at ``ptr``."""
         if index == "0":
             return ptr
-        return self.code.op(f"getelementptr inbounds {types.memory(t)}, ptr {ptr}, i64 {index}", "at")
+        return self.code.address(types.memory(t), ptr, index, hint="at")
 
     def load(self, t: Scalar, ptr: str, index: str = "0", note: str = "") -> str:
         """Element ``index`` of the array at ``ptr``; ``note`` is metadata as text (``", !alias.scope !3"``)."""
         at = self.address(t, ptr, index)
-        x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}{note}", "x")
-        return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
+        x = self.code.load(types.memory(t), at, types.width(t), note, hint="x")
+        return self.code.icmp("ne", "i8", x, "0", hint="c") if t.is_bool else x
 
     def store(self, t: Scalar, value: str, ptr: str, index: str = "0", note: str = "") -> None:
         """Store ``value`` in element ``index`` of the array at ``ptr``."""
         at = self.address(t, ptr, index)
         if t.is_bool:
-            value = self.code.op(f"zext i1 {value} to i8", "byte")
-        self.code.do(f"store {types.memory(t)} {value}, ptr {at}, align {types.width(t)}{note}")
+            value = self.code.cast("zext", "i1", value, "i8", hint="byte")
+        self.code.store(types.memory(t), value, at, types.width(t), note)
 
     def field(self, name: str) -> str:
         """Pointer to a field of the context."""
-        return self.code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset(name)}", "field")
+        return self.code.address("i8", "%ctx", context.offset(name), hint="field")
 
     def allocates(self) -> None:
         """Record that the current block takes memory from the arena."""
@@ -152,7 +153,7 @@ class FunctionBuilder(ABC):
     def _int(self, name: str, x: str, y: str, known: Callable[[int, int], int]) -> str:
         if x[0] != "%" and y[0] != "%":
             return str(known(int(x), int(y)))
-        return self.code.op(f"{name} nsw i64 {x}, {y}", "n")
+        return self.code.arith(name, "i64", x, y, flags="nsw", hint="n")
 
     # --- control ----------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class FunctionBuilder(ABC):
         if start or (n[0] != "%" and int(n) > 0):
             code.jump(head)
         else:
-            code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), head, done)
+            code.branch(code.icmp("sgt", "i64", n, "0", hint="c"), head, done)
             for out, init in zip(outs, inits):
                 code.add_incoming(out, init, before)
         i = code.phi("i64", head, "i")
@@ -178,12 +179,12 @@ class FunctionBuilder(ABC):
             code.jump(done)
             code.start(done)
             return outs
-        step = code.op(f"add nuw nsw i64 {i}, 1", "i")
+        step = code.arith("add", "i64", i, "1", flags="nuw nsw", hint="i")
         for phi, value in zip([i, *phis], [step, *nexts]):
             code.add_incoming(phi, value)
         for out, value in zip(outs, nexts):
             code.add_incoming(out, value)
-        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done,
+        code.branch(code.icmp("slt", "i64", step, n, hint="c"), head, done,
                     self._whole_vectors(n) or note or self.writer.loop_note())
         code.start(done)
         return outs
@@ -196,7 +197,7 @@ class FunctionBuilder(ABC):
             return False
         if code.here != head or not code.is_plain(head):
             return False
-        found = fixed_width_vectors.vectors(self.writer, code, code.lines_of(head), i, carried)
+        found = fixed_width_vectors.vectors(self.writer, code, code.block(head), i, carried)
         if found is None:
             return False
         code.drop_phis(head)
@@ -248,21 +249,21 @@ class FunctionBuilder(ABC):
         """Call ``name``; ``exceptions``: what is added to the number of an exception."""
         code = self.code
         struct = types.result_struct(result_types)
-        args = ["ptr %ctx"]
+        args = [("ptr", "%ctx")]
         for kind, value in zip(params, values):
-            args += [f"{t} {x}" for t, x in zip(types.parts_of(kind), types.split(value))]
-        out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
-        status = code.op(f"extractvalue {struct} {out}, 0", "status")
-        good = code.op(f"icmp eq i32 {status}, 0", "c")
+            args += zip(types.parts_of(kind), types.split(value))
+        out = code.call(struct, name, *args, hint="r")
+        status = code.extract("i32", struct, out, 0, hint="status")
+        good = code.icmp("eq", "i32", status, "0", hint="c")
         if exceptions:                                       # shortages, which are negative, are the same everywhere
-            moved = code.op(f"add i32 {status}, {exceptions}")
-            status = code.op(f"select i1 {code.op(f'icmp sgt i32 {status}, 0')}, i32 {moved}, i32 {status}")
+            moved = code.arith("add", "i32", status, str(exceptions))
+            status = code.select(code.icmp("sgt", "i32", status, "0"), "i32", moved, status)
         results: list[Lowered] = []
         i = 1
         for t in result_types:
             parts = []
-            for _ in types.parts_of(t):
-                parts.append(code.op(f"extractvalue {struct} {out}, {i}"))
+            for part in types.parts_of(t):
+                parts.append(code.extract(part, struct, out, i))
                 i += 1
             results.append(types.assemble(t, parts))
         self.require(good, status)
@@ -300,4 +301,4 @@ class FunctionBuilder(ABC):
         """Write the block to which all failures branch, which returns the status."""
         code, struct = self.body, types.result_struct(self.func.result_types)
         code.start(self.failure)
-        code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self.status}, 0', 'r')}")
+        code.ret(struct, code.insert(struct, "poison", "i32", self.status, 0, hint="r"))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ...ir.types import Scalar
 from ..llvm import types
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer
 
 Body = Callable[[str, list[str]], Sequence[str]]
 
@@ -15,7 +16,7 @@ class Routine:
     """The body of a routine over elements of type ``t``."""
 
     def __init__(self, writer: Writer, t: Scalar) -> None:
-        self.writer, self.t, self.of, self.code = writer, t, types.register(t), Code()
+        self.writer, self.t, self.of, self.code = writer, t, types.register(t), Assembly()
 
     def loop(self, start: str, going: Callable[[str], str], step: str, body: Body,
              carried: Sequence[tuple[str, str]] = ()) -> list[str]:
@@ -38,20 +39,20 @@ class Routine:
 
     def below(self, end: str, at_least: int = 1) -> Callable[[str], str]:
         """A condition for ``loop``: at least ``at_least`` numbers are left before ``end``."""
-        return lambda i: self.code.op(f"icmp sge i64 {self.sub(end, i)}, {at_least}")
+        return lambda i: self.code.icmp("sge", "i64", self.sub(end, i), str(at_least))
 
     def at(self, ptr: str, index: str) -> str:
         """The address of an element."""
-        return self.code.op(f"getelementptr {self.of}, ptr {ptr}, i64 {index}")
+        return self.code.address(self.of, ptr, index, flags="")
 
     def add(self, x: str, y: str) -> str:
-        return self.code.op(f"add i64 {x}, {y}")
+        return self.code.arith("add", "i64", x, y)
 
     def sub(self, x: str, y: str) -> str:
-        return self.code.op(f"sub i64 {x}, {y}")
+        return self.code.arith("sub", "i64", x, y)
 
     def mul(self, x: str, y: str) -> str:
-        return self.code.op(f"mul i64 {x}, {y}")
+        return self.code.arith("mul", "i64", x, y)
 
     def smaller(self, x: str, y: str) -> str:
         return self._of_two("umin", x, y)
@@ -60,4 +61,5 @@ class Routine:
         return self._of_two("umax", x, y)
 
     def _of_two(self, name: str, x: str, y: str) -> str:
-        return self.code.op(f"call i64 {self.writer.declare(f'llvm.{name}.i64', 'i64', 'i64, i64')}(i64 {x}, i64 {y})")
+        callee = self.writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
+        return self.code.call("i64", callee, ("i64", x), ("i64", y))

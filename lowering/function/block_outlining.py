@@ -21,24 +21,24 @@ remain (a product with a sum, an address with a load) are found by instruction s
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from itertools import chain
 
 from ..builder.function_builder import FunctionBuilder
-from ..llvm.emit import Code, global_name, result_type
+from ..llvm.code import Code, Fragment
+from ..llvm.emit import global_name
+from ..llvm.instruction import Instruction
 
 SIZE = 1000
 LEAST = 4 * SIZE
 _IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i16", "i8", "i1", "ptr"))
-_NAME = re.compile(r"%[\w.]+")
 
 
 def cut_long_blocks(fn: FunctionBuilder) -> None:
     """Outline parts of the long blocks of a function that has been written."""
     code = fn.code
-    long = [] if fn.target.is_gpu else [label for label in code.labels() if len(code.lines_of(label)) > LEAST]
+    long = [] if fn.target.is_gpu else [label for label in code.labels() if len(code.block(label)) > LEAST]
     if not long:
         return
     around = _Around(code)
@@ -48,16 +48,17 @@ def cut_long_blocks(fn: FunctionBuilder) -> None:
 
 
 class _Around:
-    """Facts about all blocks that outlining needs, computed once: the names in each line, and the successors.
+    """Facts about all blocks that outlining needs, computed once: what each instruction reads, and the successors.
 
-    ``within``: the names in a block; ``blocks``: the number of blocks that contain a name, where all phis count as one.
+    ``within``: the names that a block reads; ``blocks``: the number of blocks that read a name, where all phis count as
+    one.
     """
 
     def __init__(self, code: Code) -> None:
         self.following = {label: code.successors(label) for label in code.labels()}
-        self.names = {label: [_NAME.findall(line) for line in code.lines_of(label)] for label in code.labels()}
+        self.names = {label: [i.reads() for i in code.block(label)] for label in code.labels()}
         self.within = {label: set(chain.from_iterable(lines)) for label, lines in self.names.items()}
-        self.blocks = Counter(chain(*self.within.values(), set(_NAME.findall(code.phis_text()))))
+        self.blocks = Counter(chain(*self.within.values(), code.values_of_phis()))
 
     def repeats(self, label: str) -> bool:
         """True if a block is in a loop."""
@@ -79,15 +80,10 @@ class _Cut:
 
     def __init__(self, fn: FunctionBuilder, label: str, around: _Around) -> None:
         self.fn, self.code, self.label = fn, fn.code, label
-        self.lines = fn.code.lines_of(label)
-        self.made: dict[str, int] = {}
+        self.lines = fn.code.block(label)
+        self.made = {i.result: k for k, i in enumerate(self.lines) if i.result}
         self.reads = around.names[label]
-        self.last: dict[str, int] = {}
-        for k, (line, names) in enumerate(zip(self.lines, self.reads)):
-            if line[0] == "%":
-                self.made[names.pop(0)] = k
-            for name in names:
-                self.last[name] = k
+        self.last = {name: k for k, names in enumerate(self.reads) for name in names}
         self.last |= {name: len(self.lines) for name in self.made if around.reads(name, label)}
         self.types: dict[str, str] = {}          # types of the values that a part takes or leaves
         self.slots: dict[str, int] = {}          # frame slots of the values that cross from one part to another
@@ -106,29 +102,31 @@ class _Cut:
             part = bisect_right(bounds, k)
             if part < len(bounds) and self.last.get(name, 0) >= bounds[part]:
                 self.slots[name] = len(self.slots)
-                self.types[name] = result_type(self.lines[k].partition(" = ")[2])
+                self.types[name] = self.lines[k].type
         self.frame = self.code.alloca("i64", len(self.slots))
-        lines = [self._part(start, end) for start, end in zip([0, *bounds], bounds)]
+        new = Fragment(self.code)
+        for start, end in zip([0, *bounds], bounds):
+            self._part(start, end, new)
         for name in self.slots:
-            lines += self._load(name) if self.last[name] >= bounds[-1] else []
-        self.code.replace(self.label, [*lines, *self.lines[bounds[-1]:]])
+            if self.last[name] >= bounds[-1]:
+                self._load(name, new)
+        self.code.replace(self.label, [*new.lines, *self.lines[bounds[-1]:]])
 
     def _bounds(self) -> list[int]:
         """The lines at which parts end; the terminator is in no part.  Structs and vectors cross no bound."""
         bounds: list[int] = []
         start = free = 0
-        for k, line in enumerate(self.lines):
+        for k, i in enumerate(self.lines):
             if k >= max(start + SIZE, free):
                 bounds.append(k)
                 start = k
-            name, is_value, text = line.partition(" = ")
-            if is_value and ("<" in text or "{" in text and result_type(text) not in _IN_A_SLOT):
-                free = max(free, self.last.get(name, k) + 1)
+            if i.result and i.type not in _IN_A_SLOT:
+                free = max(free, self.last.get(i.result, k) + 1)
         return bounds
 
-    def _part(self, start: int, end: int) -> str:
-        """Write lines ``start`` to ``end`` as a function; returns the call."""
-        body: list[str] = []
+    def _part(self, start: int, end: int, caller: Fragment) -> None:
+        """Write instructions ``start`` to ``end`` as a function, and its call."""
+        body = Fragment(self.code)
         given = {self.frame: "ptr"}
         loaded: set[str] = set()
         for line, names in zip(self.lines[start:end], self.reads[start:end]):
@@ -137,20 +135,24 @@ class _Cut:
                     given[name] = self.types[name]
                 elif self.made[name] < start and name not in loaded:
                     loaded.add(name)
-                    body += self._load(name)
+                    self._load(name, body)
             body.append(line)
-            if line[0] == "%" and (name := line.partition(" = ")[0]) in self.slots:
-                body += self._store(name)
+            if line.result in self.slots:
+                self._store(line.result, body)
         writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
         symbol = writer.fresh(f"{self.fn.func.name}.part")
         head = f"hidden void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
-        return f"call void {writer.finished(symbol, head, ['entry:', *body, 'ret void'], straight=True)}({params})"
+        body.append(Instruction("ret", "", "void", ()))
+        callee = writer.finished(symbol, head, [("entry", body.lines)], straight=True)
+        caller.call_void(callee, *((t, name) for name, t in given.items()))
 
-    def _load(self, name: str) -> list[str]:
-        return [*self._slot(name), f"{name} = load {self.types[name]}, ptr {name}.at, align 8"]
+    def _load(self, name: str, to: Fragment) -> None:
+        to.append(Instruction("load", name, self.types[name], (self._slot(name, to),), (), "", "8"))
 
-    def _store(self, name: str) -> list[str]:
-        return [*self._slot(name), f"store {self.types[name]} {name}, ptr {name}.at, align 8"]
+    def _store(self, name: str, to: Fragment) -> None:
+        to.store(self.types[name], name, self._slot(name, to))
 
-    def _slot(self, name: str) -> list[str]:
-        return [f"{name}.at = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}"]
+    def _slot(self, name: str, to: Fragment) -> str:
+        to.append(Instruction("getelementptr", at := f"{name}.at", "ptr", (self.frame, str(self.slots[name])), ("i64",),
+                              "inbounds"))
+        return at

@@ -11,15 +11,14 @@ that LLVM may vectorise stays whole.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ...ir.dominance import strongly_connected
-from ..llvm.emit import Code, result_type
+from ..llvm.code import Code
+from ..llvm.instruction import Instruction
 
-_NAME = re.compile(r"%[\w.]+")
 # Loops of this many times the length of other code are cut.  What crosses the cuts is in memory in each iteration, so
 # that loops of 8,000 to 13,000 instructions take 1.1 to 1.25 of the time; longer ones take the more time to compile.
 LOOPS = 2
@@ -54,7 +53,7 @@ class _Search:
                  ) -> None:
         self.code, self.size, self.least, self.apart, self.whole = code, size, least, apart, whole
         self.following = edges(code, failure)
-        self.length = {label: len(code.lines_of(label)) for label in self.following}
+        self.length = {label: len(code.block(label)) for label in self.following}
         self.found: list[Region] = []
         self._area("entry", set(self.following))
 
@@ -139,27 +138,26 @@ def split_long_blocks(code: Code, loops: Sequence[Sequence[str]], apart: Set[str
 
     ``loops``: all loops, which keep their heads; ``apart``: see ``regions``.
     """
-    long = {label for label in code.labels() if len(code.lines_of(label)) > 2 * size}
+    long = {label for label in code.labels() if len(code.block(label)) > 2 * size}
     for loop in reversed(loops) if long else ():                          # inner ones first
-        length = sum(len(code.lines_of(label)) for label in loop)
+        length = sum(len(code.block(label)) for label in loop)
         if length > LOOPS * least and loop[0] not in apart:
             for label in long.intersection(loop):
-                code.split(label, _bounds(code.lines_of(label), size))
+                code.split(label, _bounds(code.block(label), size))
         long.difference_update(loop)
     for label in sorted(long):
-        code.split(label, _bounds(code.lines_of(label), size))
+        code.split(label, _bounds(code.block(label), size))
 
 
-def _bounds(lines: Sequence[str], size: int) -> list[int]:
+def _bounds(lines: Sequence[Instruction], size: int) -> list[int]:
     """The places at which a block is split; no vector or struct crosses them."""
-    last = {name: k for k, line in enumerate(lines) for name in _NAME.findall(line)}
+    last = {name: k for k, i in enumerate(lines) for name in i.reads()}
     bounds, free = [0], 0
-    for k, line in enumerate(lines):
+    for k, i in enumerate(lines):
         if k >= max(bounds[-1] + size, free) or k == len(lines) - 1 >= free:
             bounds.append(k)
-        name, is_value, text = line.partition(" = ")
-        if is_value and result_type(text) not in SLOTS:
-            free = max(free, last[name] + 1)
+        if i.result and i.type not in SLOTS:
+            free = max(free, last.get(i.result, k) + 1)
     return bounds
 
 
@@ -189,10 +187,9 @@ def _values(code: Code, loop: Sequence[str], within: set[str]) -> Iterator[tuple
     for label in loop:
         for name, _, incoming in code.phis_of(label):
             yield name, "phi", [value for value, source in incoming if source in within]
-        for line in code.lines_of(label):
-            name, is_value, text = line.partition(" = ")
-            if is_value:
-                yield name, text.partition(" ")[0], _NAME.findall(text)
+        for i in code.block(label):
+            if i.result:
+                yield i.result, i.opcode, i.reads()
 
 
 def _ending_at(chain: set[str], readers: Edges, end: str) -> set[str]:

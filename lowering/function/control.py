@@ -63,8 +63,8 @@ class Flow:
         if fn.func.name in fn.module.recursive:
             self._guard_recursion()
         self._mark = code.alloca("i64")
-        top = code.op(f"load i64, ptr {fn.field('arena_top')}, align 8", "mark")
-        code.do(f"store i64 {top}, ptr {self._mark}, align 8")
+        top = code.load("i64", fn.field("arena_top"), hint="mark")
+        code.store("i64", top, self._mark)
         self._arrive(fn.func.entry, values)
         code.jump(self._label(fn.func.entry))
         return ", ".join(texts)
@@ -72,9 +72,9 @@ class Flow:
     def _guard_recursion(self) -> None:
         """Compare the machine stack with its limit, and count towards the next poll."""
         code, fn = self.code, self.fn
-        here = code.op(f"ptrtoint ptr {code.alloca('i8', 1, 1)} to i64", "sp")
-        limit = code.op(f"load i64, ptr {fn.field('stack_limit')}, align 8", "limit")
-        fn.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), fn.shortage(context.RECURSION))
+        here = code.cast("ptrtoint", "ptr", code.alloca("i8", 1, 1), "i64", hint="sp")
+        limit = code.load("i64", fn.field("stack_limit"), hint="limit")
+        fn.require(code.icmp("ugt", "i64", here, limit, hint="c"), fn.shortage(context.RECURSION))
         if self.polling.active:
             self.polling.poll(1, fn.field("polls"))
 
@@ -229,7 +229,7 @@ class Flow:
         code.add_incoming(place, i)
         code.branch(self._inside(i, n, wrapped.unsigned), go_on, rare, likely(fn.writer))
         code.start(rare)
-        from_end = code.op(f"add i64 {i}, {n}", "n")
+        from_end = code.arith("add", "i64", i, n, hint="n")
         code.add_incoming(place, from_end)
         code.branch(self._inside(from_end, n, wrapped.unsigned), go_on, bad, likely(fn.writer))
         code.start(bad)
@@ -246,9 +246,9 @@ class Flow:
         rare, go_on = code.label("wrap"), code.label("ok")
         fn.values[place] = phi = code.phi("i64", go_on, "place")
         code.add_incoming(phi, i)
-        code.branch(code.op(f"icmp sge i64 {i}, 0", "c"), go_on, rare, likely(fn.writer))
+        code.branch(code.icmp("sge", "i64", i, "0", hint="c"), go_on, rare, likely(fn.writer))
         code.start(rare)
-        code.add_incoming(phi, code.op(f"add i64 {i}, {n}", "n"))
+        code.add_incoming(phi, code.arith("add", "i64", i, n, hint="n"))
         code.jump(go_on)
         code.start(go_on)
 
@@ -256,16 +256,16 @@ class Flow:
         """The condition ``0 <= i < n``; ``unsigned``: ``n`` is not negative."""
         code = self.code
         if unsigned:
-            return code.op(f"icmp ult i64 {i}, {n}", "c")
-        low, high = code.op(f"icmp sge i64 {i}, 0", "c"), code.op(f"icmp slt i64 {i}, {n}", "c")
-        return code.op(f"and i1 {low}, {high}", "c")
+            return code.icmp("ult", "i64", i, n, hint="c")
+        low, high = code.icmp("sge", "i64", i, "0", hint="c"), code.icmp("slt", "i64", i, n, hint="c")
+        return code.arith("and", "i1", low, high, hint="c")
 
     def _raise(self, exc: int, operands: Sequence[Value]) -> None:
         """Store the message's operands in the context and fail."""
         fn, code = self.fn, self.code
         for i, v in enumerate(operands):
             assert isinstance(v.type, Scalar)
-            code.do(f"store i64 {_bits(fn, v.type, fn.scalar(v))}, ptr {fn.field(f'operand{i}')}, align 8")
+            code.store("i64", _bits(fn, v.type, fn.scalar(v)), fn.field(f"operand{i}"))
         fn.fail(exc + 1)
 
     # --- terminators --------------------------------------------------------------------------------------
@@ -310,8 +310,7 @@ class Flow:
             note = unlikely(self.fn.writer) if op.attrs.get("rare") else self.note(op.edges)
             code.branch(selector, labels[0], labels[1], note)
         else:
-            cases = " ".join(f"i64 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
-            code.end(f"switch i64 {selector}, label %{labels[-1]} [ {cases} ]")
+            code.switch(selector, labels)
         for label, e in detours:
             code.start(label)
             self._go(e)
@@ -330,12 +329,12 @@ class Flow:
         fn, code = self.fn, self.code
         values = arena.keep_results(fn, op, self._mark, [fn.values[v] for v in op.operands])
         struct = types.result_struct(fn.func.result_types)
-        out = code.op(f"insertvalue {struct} poison, i32 0, 0", "r")
+        out = code.insert(struct, "poison", "i32", "0", 0, hint="r")
         parts = [(t, x) for v, value in zip(op.operands, values)
                  for t, x in zip(types.parts_of(v.type), types.split(value))]
         for i, (t, x) in enumerate(parts, 1):
-            out = code.op(f"insertvalue {struct} {out}, {t} {x}, {i}", "r")
-        code.end(f"ret {struct} {out}")
+            out = code.insert(struct, out, t, x, i, hint="r")
+        code.ret(struct, out)
 
 
 def _postponed_checks(block: Block) -> dict[Op, Op]:
@@ -375,5 +374,5 @@ def _bits(fn: FunctionBuilder, t: Scalar, x: str) -> str:
     """A scalar as 64 bits: ints and bools are extended, floats are the bits of a double."""
     if t.is_float:
         wide = ops.cast(fn, t, F64, x)
-        return fn.code.op(f"bitcast double {wide} to i64")
+        return fn.code.cast("bitcast", "double", wide, "i64")
     return ops.cast(fn, t, I64, x)

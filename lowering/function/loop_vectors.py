@@ -17,31 +17,18 @@ of which one is a store are to the same element in each iteration, or to arrays 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, NamedTuple
 
 from ..builder.function_builder import FunctionBuilder
-from ..llvm.emit import Code
+from ..llvm.code import Code, Fragment, branch, jump
+from ..llvm.emit import Scopes
+from ..llvm.instruction import Instruction
 
-_NAME = re.compile(r"%[\w.]+")
-_STEP = re.compile(r"add (?:nsw |nuw )*i64 (%[\w.]+), 1")
-_COMPARE = re.compile(r"icmp slt i64 (%[\w.]+), (%[\w.]+|-?\d+)")
-_BRANCH = re.compile(r"br i1 (%[\w.]+), label %([\w.]+), label %([\w.]+)(?:, !llvm\.loop !(\d+))?")
-_INDEX = re.compile(r"(add|sub) (?:nsw |nuw )*i64 (%[\w.]+|-?\d+), (%[\w.]+|-?\d+)")
-_ALLOCATION = re.compile(r"call (?:\w+ )*ptr @jitad\.reserve[\w.]*\(.*")
-_ADDRESS = re.compile(r"getelementptr inbounds double, ptr (%[\w.]+), i64 (%[\w.]+)")
-_LOAD = re.compile(r"load double, ptr (%[\w.]+), align 8(.*)")
-_STORE = re.compile(r"store double (\S+), ptr (%[\w.]+), align 8(.*)")
-_ARITHMETIC = re.compile(r"(fadd|fsub|fmul|fdiv|fneg)((?: +[a-z]+)*) +double (\S+?)(?:, (\S+))?")
-_COMPARISON = re.compile(r"fcmp ((?:[a-z]+ )+)double (\S+), (\S+)")
-_SELECTION = re.compile(r"select ((?:[a-z]+ )*)i1 (%[\w.]+), double (\S+), double (\S+)")
-_CALL = re.compile(r"call ((?:[a-z]+ )*)double @([\w.]+)\(((?:double [^,()\s]+(?:, )?)+)\)")
-_SCOPES = re.compile(r"!(alias\.scope|noalias) !(\d+)")
-_COLD = "llvm.loop.vectorize.width"        # marks loops that stay as they are
-_INTRINSICS = frozenset(f"llvm.{name}.f64" for name in (
+_INTRINSICS = frozenset(f"@llvm.{name}.f64" for name in (
     "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum"))
-_PURE = frozenset("fadd fsub fmul fdiv fneg fcmp icmp add sub select load getelementptr".split())
+_ARITHMETIC = frozenset(("fadd", "fsub", "fmul", "fdiv", "fneg"))
+_PURE = _ARITHMETIC.union(("fcmp", "icmp", "add", "sub", "select", "load", "getelementptr"))
 MOST = 8                    # lanes
 SOURCES = 8                 # arrays and phis that are looked at for the sources of one array
 LONGEST = 2000              # instructions of a loop
@@ -60,8 +47,7 @@ class _Access(NamedTuple):
     at: str                         # the text of the index
     is_store: bool
     sources: frozenset[str]         # the allocations and parameters of which the base is one, if all are known
-    scopes: frozenset[str]          # the array's alias classes
-    apart: frozenset[str]           # those that it is not in
+    scopes: Scopes
 
     def may_meet(self, other: _Access, parameters: Set[str]) -> bool:
         """True if the two may access one element in different iterations."""
@@ -70,7 +56,7 @@ class _Access(NamedTuple):
         if self.sources and other.sources and self.sources.isdisjoint(other.sources) and \
                 any(parameters.isdisjoint(sources) for sources in (self.sources, other.sources)):
             return False
-        return not (self.scopes and self.scopes <= other.apart or other.scopes and other.scopes <= self.apart)
+        return not self.scopes.apart(other.scopes)
 
 
 class _Refused(Exception):
@@ -111,8 +97,8 @@ class _Sources:
     def __init__(self, fn: FunctionBuilder) -> None:
         code = fn.code
         self.ends = {name for name, type in fn.parameters.items() if type == "ptr"}
-        self.ends |= {name for label in code.labels() for line in code.lines_of(label) if "@jitad.reserve" in line
-                      for name, _, text in [line.partition(" = ")] if _ALLOCATION.fullmatch(text)}
+        self.ends |= {i.result for label in code.labels() for i in code.block(label)
+                      if i.opcode == "call" and i.detail.startswith("@jitad.reserve")}
         self.phis = {name: [v for v, _ in incoming] for label in code.labels()
                      for name, type, incoming in code.phis_of(label) if type == "ptr"}
 
@@ -135,118 +121,114 @@ class _Loop:
     """A simple loop; ``_Refused`` if it is another one.
 
     ``counter``, ``next`` and ``limit``: the condition of another iteration is that ``next`` is below ``limit``.
-    ``sums``: for each carried float, the line that adds to it, as opcode, flags and addend.
+    ``sums``: for each carried float, the instruction that adds to it, and the addend.
     """
 
     def __init__(self, fn: FunctionBuilder, head: str, entry: str, lanes: int, sources: _Sources) -> None:
         self.code, self.writer, self.head, self.entry, self.lanes = fn.code, fn.writer, head, entry, lanes
         code, self.sources = fn.code, sources
-        *lines, last = code.lines_of(head)
+        *lines, last = code.block(head)
         if len(lines) > LONGEST:
             raise _Refused
-        self.made = {name: text for name, is_value, text in (line.partition(" = ") for line in lines) if is_value}
+        self.made = {i.result: i for i in lines if i.result}
         self.carried = {name: (type, dict((b, v) for v, b in incoming)) for name, type, incoming in code.phis_of(head)}
         self._control(last)
         self.sums = {name: self._sum(name, values[head]) for name, (_, values) in self.carried.items()
                      if name != self.counter}
         self.accesses: list[_Access] = []
-        self.lines: list[str] = []                      # of the vector loop
-        self.ahead: list[str] = []                      # before it
+        self.body = Fragment(code)                      # of the vector loop
+        self.ahead = Fragment(code)                     # before it
         self.values: dict[str, str] = {}                # the vector of a value
         self.addresses: dict[str, tuple[str, _Place]] = {}
         self.terms: dict[str, str] = {}                 # for each sum, the vector of addends
         self.index = code.fresh("vi")
         self.places = {self.counter: _Place(self.index, 1, "i")}
-        self.lanes = min([self.lanes, *(self._widest(text) for text in self.made.values())])
+        self.lanes = min([self.lanes, *map(self._widest, self.made.values())])
         self.vector = f"<{self.lanes} x double>"
         adding = {values[head]: name for name, (_, values) in self.carried.items() if name != self.counter}
-        needed = self._needed(lines, adding)
-        for line in lines:
-            name, is_value, text = line.partition(" = ")
-            if not is_value:
-                self._store(line)
-            elif name in adding:
-                self.terms[adding[name]] = self._of(self.sums[adding[name]][2])
-            elif name in needed:
-                self._line(name, text)
+        needed = self._needed(adding)
+        for i in lines:
+            if not i.result:
+                self._store(i)
+            elif i.result in adding:
+                self.terms[adding[i.result]] = self._of(self.sums[adding[i.result]][1])
+            elif i.result in needed:
+                self._line(i)
         if any(a.may_meet(b, fn.parameters.keys()) for k, a in enumerate(self.accesses) for b in self.accesses[:k]):
             raise _Refused
 
     # --- the shape of the loop --------------------------------------------------------------------
 
-    def _control(self, last: str) -> None:
-        branch = _BRANCH.fullmatch(last)
-        if branch is None or branch[2] != self.head:
+    def _control(self, last: Instruction) -> None:
+        if last.opcode != "br" or last.targets[0] != self.head or self.writer.is_cold(last.notes):
             raise _Refused
-        if branch[4] and any(_COLD in self.writer.node_text(int(n))
-                             for n in re.findall(r"!(\d+)", self.writer.node_text(int(branch[4])))):
+        condition = self.made.get(last.operands[0])
+        if condition is None or (condition.opcode, condition.detail, condition.types) != ("icmp", "slt", ("i64",)):
             raise _Refused
-        condition = _COMPARE.fullmatch(self.made.get(branch[1], ""))
-        step = condition and _STEP.fullmatch(self.made.get(condition[1], ""))
-        if condition is None or step is None or condition[2] in self.made:
+        self.next, self.limit = condition.operands
+        step = self.made.get(self.next)
+        if step is None or step.opcode != "add" or step.operands[1] != "1" or self.limit in self.made:
             raise _Refused
-        self.next, self.limit, self.counter = condition[1], condition[2], step[1]
+        self.counter = step.operands[0]
         if self.limit.isdigit() and int(self.limit) <= 2 * self.lanes:
             raise _Refused
         if self.counter not in self.carried or self.carried[self.counter][1][self.head] != self.next:
             raise _Refused
 
-    def _sum(self, name: str, total: str) -> tuple[str, str, str]:
-        """Opcode, flags and addend of the addition to a carried float, which nothing else in the loop reads."""
-        found = _ARITHMETIC.fullmatch(self.made.get(total, ""))
-        readers = [x for text in [*self.made.values(), *self._stores()] for x in _NAME.findall(text)]
+    def _sum(self, name: str, total: str) -> tuple[Instruction, str]:
+        """The addition to a carried float, which nothing else in the loop reads, and the addend."""
+        found = self.made.get(total)
+        readers = [x for i in [*self.made.values(), *self._stores()] for x in i.reads()]
         carried = [v for _, values in self.carried.values() for v in [values[self.head]]]
         if self.carried[name][0] != "double" or found is None or readers.count(name) != 1 or total in readers or \
                 carried.count(total) != 1 or name in carried:
             raise _Refused
-        if found[3] == name and found[1] in ("fadd", "fsub"):
-            return found[1], found[2], found[4]
-        if found[4] == name and found[1] == "fadd":
-            return found[1], found[2], found[3]
+        if found.opcode in ("fadd", "fsub") and found.operands[0] == name:
+            return found, found.operands[1]
+        if found.opcode == "fadd" and found.operands[1] == name:
+            return found, found.operands[0]
         raise _Refused
 
-    def _stores(self) -> list[str]:
-        return [line for line in self.code.lines_of(self.head) if line.startswith("store ")]
+    def _stores(self) -> list[Instruction]:
+        return [i for i in self.code.block(self.head) if i.opcode == "store"]
 
-    def _needed(self, lines: Sequence[str], adding: Mapping[str, str]) -> set[str]:
+    def _needed(self, adding: Mapping[str, str]) -> set[str]:
         """The values that stores and sums depend on."""
-        todo = [x for line in self._stores() for x in _NAME.findall(line)]
-        todo += [addend for _, _, addend in self.sums.values()]
+        todo = [x for i in self._stores() for x in i.reads()]
+        todo += [addend for _, addend in self.sums.values()]
         needed: set[str] = set()
         while todo:
             if (name := todo.pop()) in self.made and name not in needed and name not in adding:
                 needed.add(name)
-                todo += _NAME.findall(self.made[name])
+                todo += self.made[name].reads()
         return needed
 
-    def _widest(self, text: str) -> int:
+    def _widest(self, i: Instruction) -> int:
         """The number of lanes for which a called function has a version."""
-        call = _CALL.fullmatch(text)
-        if call is None and text.partition(" ")[0] not in _PURE:
-            raise _Refused
-        if call is None or call[2] in _INTRINSICS:
+        if i.opcode in _PURE or i.opcode == "call" and i.detail in _INTRINSICS:
             return self.lanes
-        return max(lanes for lanes, _ in self._versions(call[2]) if lanes <= self.lanes)
+        if i.opcode != "call" or {i.type, *i.types} != {"double"} or i.notes:
+            raise _Refused
+        return max(self._versions(i.detail))
 
-    def _versions(self, function: str) -> list[tuple[int, str]]:
-        found = re.findall(rf"_ZGV_LLVM_N(\d+)v+_{re.escape(function)}\(([\w.]+)\)", self.writer.header(function))
-        versions = [(int(lanes), name) for lanes, name in found if int(lanes) <= self.lanes]
+    def _versions(self, callee: str) -> dict[int, str]:
+        """The vector versions of a function, by lanes."""
+        versions = {lanes: name for lanes, name in self.writer.vector_versions.get(callee[1:], ())
+                    if lanes <= self.lanes}
         if not versions:
             raise _Refused
         return versions
 
     # --- its instructions as vectors ----------------------------------------------------------------
 
-    def _line(self, name: str, text: str) -> None:
-        for pattern, write in self._RULES:
-            if (found := pattern.fullmatch(text)) is not None:
-                write(self, name, found)
-                return
-        raise _Refused
+    def _line(self, i: Instruction) -> None:
+        if i.opcode not in self._RULES or i.type not in ("double", "i1", "i64", "ptr"):
+            raise _Refused
+        self._RULES[i.opcode](self, i)
 
-    def _op(self, text: str) -> str:
-        name = self.code.fresh("w")
-        self.lines.append(f"{name} = {text}")
+    def _new(self, i: Instruction, operands: Iterable[str], **changes: Any) -> str:
+        """Append an instruction that differs from ``i`` in its operands and what else is given; returns the result."""
+        self.body.append(i._replace(result=(name := self.code.fresh("w")), operands=tuple(operands), **changes))
         return name
 
     def _of(self, x: str) -> str:
@@ -257,85 +239,86 @@ class _Loop:
             raise _Refused
         if x[0] != "%":
             return f"splat (double {x})"
-        one, name = self.code.fresh("w"), self.code.fresh("w")
-        self.ahead += [f"{one} = insertelement {self.vector} poison, double {x}, i64 0",
-                       f"{name} = shufflevector {self.vector} {one}, {self.vector} poison, "
-                       f"<{self.lanes} x i32> zeroinitializer"]
-        self.values[x] = name
-        return name
+        one = self.ahead.insert_element(self.vector, "poison", "double", x, 0)
+        self.values[x] = self.ahead.shuffle(self.vector, self.vector, one, "poison",
+                                            f"<{self.lanes} x i32> zeroinitializer")
+        return self.values[x]
 
-    def _arithmetic(self, name: str, found: re.Match[str]) -> None:
-        operands = [self._of(x) for x in (found[3], found[4]) if x is not None]
-        self.values[name] = self._op(f"{found[1]}{found[2]} {self.vector} {', '.join(operands)}")
+    def _arithmetic(self, i: Instruction) -> None:
+        self.values[i.result] = self._new(i, map(self._of, i.operands), type=self.vector)
 
-    def _comparison(self, name: str, found: re.Match[str]) -> None:
-        self.values[name] = self._op(f"fcmp {found[1]}{self.vector} {self._of(found[2])}, {self._of(found[3])}")
-
-    def _selection(self, name: str, found: re.Match[str]) -> None:
-        if found[2] not in self.values:
+    def _comparison(self, i: Instruction) -> None:
+        if i.types != ("double",):
             raise _Refused
-        self.values[name] = self._op(f"select {found[1]}<{self.lanes} x i1> {self.values[found[2]]}, "
-                                     f"{self.vector} {self._of(found[3])}, {self.vector} {self._of(found[4])}")
+        self.values[i.result] = self._new(i, map(self._of, i.operands), type=f"<{self.lanes} x i1>",
+                                          types=(self.vector,))
 
-    def _call(self, name: str, found: re.Match[str]) -> None:
-        args = [self._of(x) for x in found[3].removeprefix("double ").split(", double ")]
-        if found[2] in _INTRINSICS:
-            function = found[2].replace(".f64", f".v{self.lanes}f64")
+    def _selection(self, i: Instruction) -> None:
+        condition, *operands = i.operands
+        if condition not in self.values or i.type != "double" or i.notes:
+            raise _Refused
+        self.values[i.result] = self._new(i, (self.values[condition], *map(self._of, operands)), type=self.vector,
+                                          types=(f"<{self.lanes} x i1>",))
+
+    def _call(self, i: Instruction) -> None:
+        args = [self._of(x) for x in i.operands]
+        if i.detail in _INTRINSICS:
+            function = i.detail[1:].replace(".f64", f".v{self.lanes}f64")
             callee = self.writer.declare(function, self.vector, ", ".join([self.vector] * len(args)))
         else:
-            callee = "@" + dict(self._versions(found[2]))[self.lanes]
-        self.values[name] = self._op(
-            f"call {found[1]}{self.vector} {callee}({', '.join(f'{self.vector} {x}' for x in args)})")
+            callee = "@" + self._versions(i.detail)[self.lanes]
+        self.values[i.result] = self._new(i, args, type=self.vector, types=(self.vector,) * len(args), detail=callee)
 
-    def _place(self, name: str, found: re.Match[str]) -> None:
-        opcode, a, b = found.groups()
+    def _place(self, i: Instruction) -> None:
+        a, b = i.operands
         moving = [x for x in (a, b) if x in self.places]
-        if len(moving) != 1 or any(x in self.made or x in self.carried for x in (a, b) if x not in moving):
+        if i.type != "i64" or len(moving) != 1 or any(
+                x in self.made or x in self.carried for x in (a, b) if x not in moving):
             raise _Refused
         x, y = (self.places[v].name if v in self.places else v for v in (a, b))
         texts = [self.places[v].text if v in self.places else v for v in (a, b)]
         place = self.places[moving[0]]
-        step = -place.step if opcode == "sub" and moving[0] == b else place.step
-        self.places[name] = _Place(self._op(f"{opcode} i64 {x}, {y}"), step, f"({opcode} {' '.join(texts)})")
+        step = -place.step if i.opcode == "sub" and moving[0] == b else place.step
+        self.places[i.result] = _Place(self._new(i, (x, y), flags=""), step, f"({i.opcode} {' '.join(texts)})")
 
-    def _address(self, name: str, found: re.Match[str]) -> None:
-        if found[1] in self.made or found[1] in self.carried or found[2] not in self.places:
+    def _address(self, i: Instruction) -> None:
+        base, index = i.operands
+        if i.types != ("double",) or base in self.made or base in self.carried or index not in self.places:
             raise _Refused
-        self.addresses[name] = found[1], self.places[found[2]]
+        self.addresses[i.result] = base, self.places[index]
 
-    def _load(self, name: str, found: re.Match[str]) -> None:
-        at, step = self._access(found[1], found[2], is_store=False)
-        x = self._op(f"load {self.vector}, ptr {at}, align 8{found[2]}")
-        self.values[name] = x if step > 0 else self._reversed(x)
-
-    def _store(self, line: str) -> None:
-        found = _STORE.fullmatch(line)
-        if found is None:
+    def _load(self, i: Instruction) -> None:
+        if i.type != "double":
             raise _Refused
-        at, step = self._access(found[2], found[3], is_store=True)
-        x = self._of(found[1])
+        at, step = self._access(i.operands[0], i.notes, is_store=False)
+        x = self._new(i, (at,), type=self.vector)
+        self.values[i.result] = x if step > 0 else self._reversed(x)
+
+    def _store(self, i: Instruction) -> None:
+        if i.opcode != "store" or i.types != ("double",):
+            raise _Refused
+        at, step = self._access(i.operands[1], i.notes, is_store=True)
+        x = self._of(i.operands[0])
         x = x if step > 0 else self._reversed(x)
-        self.lines.append(f"store {self.vector} {x}, ptr {at}, align 8{found[3]}")
+        self.body.append(i._replace(operands=(x, at), types=(self.vector,)))
 
     def _reversed(self, x: str) -> str:
         order = ", ".join(f"i32 {k}" for k in reversed(range(self.lanes)))
-        return self._op(f"shufflevector {self.vector} {x}, {self.vector} poison, <{self.lanes} x i32> <{order}>")
+        return self.body.shuffle(self.vector, self.vector, x, "poison", f"<{self.lanes} x i32> <{order}>")
 
-    def _access(self, address: str, notes: str, is_store: bool) -> tuple[str, int]:
+    def _access(self, address: str, note: str, is_store: bool) -> tuple[str, int]:
         """The address of the first element in memory, and the step; records the access."""
         if address not in self.addresses:
             raise _Refused
         base, place = self.addresses[address]
-        classes = {kind: frozenset(re.findall(r"!\d+", self.writer.node_text(int(node))))
-                   for kind, node in _SCOPES.findall(notes)}
-        self.accesses.append(_Access(base, place.text, is_store, self.sources.of(base),
-                                     classes.get("alias.scope", frozenset()), classes.get("noalias", frozenset())))
-        first = place.name if place.step > 0 else self._op(f"sub i64 {place.name}, {self.lanes - 1}")
-        return self._op(f"getelementptr inbounds double, ptr {base}, i64 {first}"), place.step
+        self.accesses.append(
+            _Access(base, place.text, is_store, self.sources.of(base), self.writer.scopes(note)))
+        first = place.name if place.step > 0 else self.body.arith("sub", "i64", place.name, str(self.lanes - 1))
+        return self.body.address("double", base, first), place.step
 
-    _RULES: Sequence[tuple[re.Pattern[str], Callable[[_Loop, str, re.Match[str]], None]]] = (
-        (_ARITHMETIC, _arithmetic), (_ADDRESS, _address), (_INDEX, _place), (_LOAD, _load), (_CALL, _call),
-        (_COMPARISON, _comparison), (_SELECTION, _selection))
+    _RULES: Mapping[str, Callable[[_Loop, Instruction], None]] = {
+        **dict.fromkeys(_ARITHMETIC, _arithmetic), "getelementptr": _address, "add": _place, "sub": _place,
+        "load": _load, "call": _call, "fcmp": _comparison, "select": _selection}
 
     # --- the vector loop --------------------------------------------------------------------------
 
@@ -344,63 +327,60 @@ class _Loop:
         code, head = self.code, self.head
         ahead, vectors, behind = (code.label(hint) for hint in ("ahead", "vectors", "behind"))
         start, gate = self.carried[self.counter][1][self.entry], self._gate()
-        more = [code.fresh("left"), code.fresh("more")]
-        code.replace(gate, [*code.lines_of(gate)[:-1], *self._enough(more, start),
-                            f"br i1 {more[1]}, label %{ahead}, label %{head}"])
-        code.replace(ahead, [*self.ahead, f"br label %{vectors}"])
-        index, following = self._counter(vectors), code.fresh("vi")
+        guard, after = Fragment(code), Fragment(code)
+        guard.append(branch(self._enough(guard, start), ahead, head))
+        code.replace(gate, [*code.block(gate)[:-1], *guard.lines])
+        code.replace(ahead, [*self.ahead.lines, jump(vectors)])
+        index = self._counter(vectors)
+        totals = {name: self._total(name, ahead, vectors, after) for name in self.sums}
+        totals[self.counter] = following = self.body.arith("add", "i64", self.index, str(self.lanes), hint="vi")
         index.extend([(start, ahead), (following, vectors)])
-        after: list[str] = []
-        totals = {self.counter: following} | {name: self._total(name, ahead, vectors, after) for name in self.sums}
-        again = [code.fresh("left"), code.fresh("more")]
-        code.replace(vectors, [*self.lines, f"{following} = add i64 {self.index}, {self.lanes}",
-                               *self._enough(again, following),
-                               f"br i1 {again[1]}, label %{vectors}, label %{behind}"])
-        code.replace(behind, [*after, f"br label %{head}"])
+        self.body.append(branch(self._enough(self.body, following), vectors, behind))
+        code.replace(vectors, self.body.lines)
+        code.replace(behind, [*after.lines, jump(head)])
         for name, total in totals.items():
             code.add_incoming(name, total, behind)
         return {gate, ahead, vectors, behind} - {self.entry}
 
     def _gate(self) -> str:
         """The block that leads to the loop alone, a new one if the block before the loop leads elsewhere too."""
-        code, jump = self.code, f"br label %{self.head}"
-        *lines, last = code.lines_of(self.entry)
-        if last == jump:
+        code = self.code
+        *lines, last = code.block(self.entry)
+        if last == jump(self.head):
             return self.entry
         gate = code.label("gate")
-        code.replace(gate, [jump])
-        code.replace(self.entry, [*lines, re.sub(rf"label %{re.escape(self.head)}(?![\w.])", f"label %{gate}", last)])
+        code.replace(gate, [jump(self.head)])
+        code.replace(self.entry, [*lines, last.retargeted(self.head, gate)])
         for _, _, incoming in code.phis_of(self.head):
             incoming[:] = [(v, gate if b == self.entry else b) for v, b in incoming]
         return gate
 
-    def _enough(self, names: Sequence[str], at: str) -> list[str]:
+    def _enough(self, to: Fragment, at: str) -> str:
         """The condition that more iterations are left than a vector has lanes."""
-        return [f"{names[0]} = sub i64 {self.limit}, {at}", f"{names[1]} = icmp sgt i64 {names[0]}, {self.lanes}"]
+        return to.icmp("sgt", "i64", to.arith("sub", "i64", self.limit, at, hint="left"), str(self.lanes), hint="more")
 
     def _counter(self, vectors: str) -> list[tuple[str, str]]:
         name = self.code.phi("i64", vectors, "vi")
-        self.lines = [re.sub(rf"{re.escape(self.index)}(?![\w.])", name, line) for line in self.lines]
+        self.body.lines[:] = [i.renamed({self.index: name}) for i in self.body.lines]
         self.index = name
         return next(incoming for phi, _, incoming in self.code.phis_of(vectors) if phi == name)
 
-    def _total(self, name: str, ahead: str, vectors: str, after: list[str]) -> str:
+    def _total(self, name: str, ahead: str, vectors: str, after: Fragment) -> str:
         """The value of a sum behind the vector loop.
 
         If its order is free, there is a sum for each lane, and ``after`` adds them up; else terms are added one by one.
         """
-        opcode, flags, _ = self.sums[name]
+        add, _ = self.sums[name]
         start, term = self.carried[name][1][self.entry], self.terms[name]
         reduce = self.writer.declare(f"llvm.vector.reduce.fadd.v{self.lanes}f64", "double", f"double, {self.vector}")
-        free = "reassoc" in flags.split() or "fast" in flags.split()
+        free = not {"reassoc", "fast"}.isdisjoint(add.flags.split())
         total = self.code.phi(self.vector if free else "double", vectors)
         if free:
-            new = self._op(f"{opcode}{flags} {self.vector} {total}, {term}")
-            result = self.code.fresh("total")
-            after.append(f"{result} = call{flags} double {reduce}(double {start}, {self.vector} {new})")
+            new = self._new(add, (total, term), type=self.vector)
+            result = after.call("double", reduce, ("double", start), (self.vector, new), flags=add.flags, hint="total")
         else:
-            term = self._op(f"fneg {self.vector} {term}") if opcode == "fsub" else term
-            new = result = self._op(f"call{flags} double {reduce}(double {total}, {self.vector} {term})")
+            term = self.body.arith("fneg", self.vector, term) if add.opcode == "fsub" else term
+            new = result = self.body.call("double", reduce, ("double", total), (self.vector, term), flags=add.flags)
         self.code.add_incoming(total, "splat (double -0.0)" if free else start, ahead)
         self.code.add_incoming(total, new, vectors)
         return result

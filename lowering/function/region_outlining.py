@@ -19,17 +19,17 @@ values that no region computes are arguments.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Set
 
 from ..builder.function_builder import FunctionBuilder
-from ..llvm.emit import global_name, result_type
+from ..llvm.code import Fragment, branch, jump, text_of
+from ..llvm.emit import global_name
+from ..llvm.instruction import Instruction
 from .code_regions import SLOTS, Region, all_loops, edges, may_be_vectorised, regions, split_long_blocks
 from .loop_vectors import vectorise_simple_loops
 
 SIZE = 1000
 LEAST = 4 * SIZE
-_NAME = re.compile(r"%[\w.]+")
 LEFT, JOINED = -1, -2           # in place of a region's number: the code that stays, and its phis in slots
 
 
@@ -38,7 +38,7 @@ def outline_regions(fn: FunctionBuilder) -> bool:
     code = fn.code
     if fn.target.is_gpu or fn.func.name in fn.module.recursive:      # recursion counts on its frames
         return False
-    if sum(len(code.lines_of(label)) for label in code.labels()) <= LEAST:
+    if sum(len(code.block(label)) for label in code.labels()) <= LEAST:
         return False
     following = edges(code, fn.failure)
     loops = all_loops(following)
@@ -65,7 +65,6 @@ class _Outlining:
                  ) -> None:
         self.heads, self.vectors, self.own = heads, vectors, own
         self.fn, self.code, self.regions = fn, fn.code, found
-        self.labels = {f"%{label}" for label in fn.code.labels()}
         self.inside = {label for region in found for label in region.blocks}
         self.first = {region.blocks[0] for region in found}
         self.made = {name: (k, type) for k, region in enumerate(found) for name, type in self._defined(region)}
@@ -119,15 +118,11 @@ class _Outlining:
         for label in (*region.blocks[1:], region.after):
             yield from ((name, type) for name, type, _ in self.code.phis_of(label))
         for label in region.blocks:
-            for line in self.code.lines_of(label):
-                name, is_value, text = line.partition(" = ")
-                if is_value and name[0] == "%":
-                    yield name, result_type(text)
+            yield from ((i.result, i.type) for i in self.code.block(label) if i.result)
 
     def _names_of(self, labels: Iterable[str]) -> set[str]:
-        """The names in the instructions of some blocks, without labels."""
-        return {name for label in labels for line in self.code.lines_of(label)
-                for name in _NAME.findall(line)} - self.labels
+        """The names that the instructions of some blocks read."""
+        return {name for label in labels for i in self.code.block(label) for name in i.reads()}
 
     def _names(self, region: Region) -> set[str]:
         """The names that a region reads, those of the phis behind it included."""
@@ -144,42 +139,44 @@ class _Outlining:
 
     # --- regions ----------------------------------------------------------------------------------
 
-    def _outline(self, k: int, region: Region, failing: list[str], written: list[str]) -> None:
+    def _outline(self, k: int, region: Region, failing: list[Instruction], written: list[str]) -> None:
         """Move a region into a function of its own.
 
         ``failing``: the phis of the failure exit for the region alone; ``written``: its values that have a slot.
         """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
         straight = not any(s in self.heads and s in group for label in group for s in code.successors(label))
-        wide = any("<" in line for label in group if label not in self.own
-                   for line in (*code.phi_lines(label), *code.lines_of(label)))
+        wide = any(i.has_vectors() for label in group if label not in self.own
+                   for i in (*code.phi_lines(label), *code.block(label)))
         args = {name: self.given[name] for name in sorted(
             name for name in self.used[k] if name not in self.made and name != "%ctx")}
-        lines = ["begin:"]
+        begin, end = Fragment(code), Fragment(code)
         for name in sorted(name for name in self.used[k] & self.slots.keys() if self.made[name][0] != k):
-            lines += self._load(name, name)
-        lines.append(f"br label %{group[0]}")
+            self._load(name, name, begin)
+        begin.append(jump(group[0]))
+        blocks = [("begin", begin.lines)]
         for label in group:
-            lines += [f"{label}:", *(code.phi_lines(label) if label != group[0] else ()), *code.lines_of(label)]
-        lines += [f"{after}:", *code.phi_lines(after)]
+            blocks.append((label, [*(code.phi_lines(label) if label != group[0] else ()), *code.block(label)]))
         for name in written:
-            lines += self._store(name, name, f"{name}.to")
-        lines.append("ret i32 0")
+            self._store(name, name, f"{name}.to", end)
+        end.append(_returned("0"))
+        blocks.append((after, [*code.phi_lines(after), *end.lines]))
         if failing:
-            lines += [f"{failure}:", *failing, f"ret i32 {self.fn.status}"]
+            blocks.append((failure, [*failing, _returned(self.fn.status)]))
         writer, args_text = self.fn.writer, "".join(f", {type} {name}" for name, type in args.items())
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}"
         if self.vectors.isdisjoint(group) and not wide:
-            writer.finished(symbol, "hidden " + head, lines, straight)
+            writer.finished(symbol, "hidden " + head, blocks, straight)
         else:
-            writer.function(symbol, "\n".join([f"define internal {head} {{", *lines, "}\n"]))
+            writer.function(symbol, f"define internal {head} {{\n{text_of(blocks)}\n}}\n")
         code.remove(group[1:])
-        result, failed = code.fresh("status"), code.fresh("failed")
-        code.replace(group[0], [
-            f"{result} = call i32 {global_name(symbol)}(ptr %ctx, ptr {self.frame}{args_text})",
-            f"{failed} = icmp ne i32 {result}, 0", f"br i1 {failed}, label %{failure}, label %{after}"])
+        call = Fragment(code)
+        result = call.call("i32", global_name(symbol), ("ptr", "%ctx"), ("ptr", self.frame),
+                           *((type, name) for name, type in args.items()), hint="status")
+        call.append(branch(call.icmp("ne", "i32", result, "0", hint="failed"), failure, after))
+        code.replace(group[0], call.lines)
         code.drop_phis(after)
         code.add_incoming(self.fn.status, result, group[0])
 
@@ -192,19 +189,30 @@ class _Outlining:
         """
         crossing = sorted((self.reads[label] | self.passed[label]) & self.slots.keys())
         names = {name: self.code.fresh("slot") for name in crossing}
-        lines = [line for name, local in names.items() for line in self._load(name, local)]
-        lines += [_NAME.sub(lambda found: names.get(found[0], found[0]), line) for line in self.code.lines_of(label)]
+        lines = Fragment(self.code)
+        for name, local in names.items():
+            self._load(name, local, lines)
+        *body, last = [i.renamed(names) for i in self.code.block(label)]
+        lines.lines += body
         for s in dict.fromkeys(self.code.successors(label)):
             for name, _, incoming in self.joined.get(s, ()):
                 value = next(v for v, source in incoming if source == label)
-                lines[-1:-1] = self._store(name, names.get(value, value), self.code.fresh("slot"))
+                self._store(name, names.get(value, value), self.code.fresh("slot"), lines)
+        lines.append(last)
         self.code.rename_incoming(label, names)
-        self.code.replace(label, lines)
+        self.code.replace(label, lines.lines)
 
-    def _store(self, name: str, value: str, at: str) -> list[str]:
-        return [f"{at} = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}",
-                f"store {self.made[name][1]} {value}, ptr {at}, align 8"]
+    def _store(self, name: str, value: str, at: str, to: Fragment) -> None:
+        self._slot(name, at, to)
+        to.store(self.made[name][1], value, at)
 
-    def _load(self, name: str, local: str) -> list[str]:
-        return [f"{local}.at = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}",
-                f"{local} = load {self.made[name][1]}, ptr {local}.at, align 8"]
+    def _load(self, name: str, local: str, to: Fragment) -> None:
+        self._slot(name, at := f"{local}.at", to)
+        to.append(Instruction("load", local, self.made[name][1], (at,), (), "", "8"))
+
+    def _slot(self, name: str, at: str, to: Fragment) -> None:
+        to.append(Instruction("getelementptr", at, "ptr", (self.frame, str(self.slots[name])), ("i64",), "inbounds"))
+
+
+def _returned(status: str) -> Instruction:
+    return Instruction("ret", "", "void", (status,), ("i32",))

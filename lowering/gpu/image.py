@@ -25,6 +25,8 @@ from ...errors import Loc
 
 STATUS_WORDS = 8
 WARP = 32
+BLOCK = 256
+"""Threads of a block, unless its kernel says otherwise."""
 
 
 @dataclass(frozen=True)

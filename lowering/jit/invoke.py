@@ -15,7 +15,8 @@ from ...ir.graph import Function, Module
 from ...ir.types import Array, Scalar, Type
 from ..function.module import ModuleLowering
 from ..llvm import context, types
-from ..llvm.emit import Code, global_name, symbol
+from ..llvm.code import Assembly
+from ..llvm.emit import global_name, symbol
 from ..math.ops import Options
 from ..python.exceptions import Failures
 from .cpu import Native, compile_module
@@ -95,7 +96,7 @@ def _unpack(ts: Sequence[Type], slots: list[int]) -> list[Any]:
 
 def _entry_text(func: Function) -> str:
     """LLVM IR of the entry, ``i32 @invoke(ctx, in, out)``."""
-    code = Code()
+    code = Assembly()
     args = ["ptr %ctx"]
     for i, t in enumerate(p for p_type in func.param_types for p in types.parts_of(p_type)):
         at = code.op(f"getelementptr i64, ptr %in, i64 {i}")

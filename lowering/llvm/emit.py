@@ -1,18 +1,20 @@
-"""Writes LLVM IR as text, which is much faster than building it through ``llvmlite.ir``.
+"""One LLVM module under construction: declarations, globals, attribute groups and metadata, and functions.
 
-``Writer`` is one LLVM module: declarations, globals, attribute groups and metadata, each entered once, and
-functions.  ``Code`` is the body of one function: instructions are appended to the current basic block.
-A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000``.
+LLVM IR is written as text, which is much faster than building it through ``llvmlite.ir``.  What later code needs to
+know of metadata and functions is kept beside their text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .code import text_of
+from .instruction import Instruction
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 _DEFINED = re.compile(r'^define hidden [^@\n]*@(?:"([^"]+)"|([\w.$]+))', re.ASCII | re.MULTILINE)
-_CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
 
 
 def global_name(name: str) -> str:
@@ -30,29 +32,18 @@ def defined(text: str) -> list[str]:
     return [quoted or plain for quoted, plain in _DEFINED.findall(text)]
 
 
-_FLAGS = frozenset("fast contract reassoc nsz nnan ninf arcp afn nuw nsw exact disjoint nneg samesign tail volatile "
-                   "atomic preserve_mostcc".split())
-_TARGET = re.compile(r"label %([\w.]+)")
-_FIXED = {"getelementptr": "ptr", "alloca": "ptr", "inttoptr": "ptr", "icmp": "i1", "fcmp": "i1"}
+class Scopes(NamedTuple):
+    """The alias scopes of an access to memory: those that it is in, and those that it is not in."""
+
+    own: frozenset[str]
+    others: frozenset[str]
+
+    def apart(self, other: Scopes) -> bool:
+        """True if accesses in these and in the other scopes do not overlap."""
+        return bool(self.own) and self.own <= other.others or bool(other.own) and other.own <= self.others
 
 
-def result_type(text: str) -> str:
-    """The type of an instruction's result; ``text`` begins with the opcode."""
-    if "  " in text:
-        text = " ".join(text.split())
-    opcode, _, rest = text.partition(" ")
-    if opcode in _FIXED:
-        return _FIXED[opcode]
-    if " to " in text and (cast := re.search(r" to ([\w ]+)$", text)):
-        return cast[1]
-    if opcode == "select":
-        rest = rest.split(", ", 1)[1]
-    while rest.split(" ", 1)[0] in _FLAGS:
-        rest = rest.split(" ", 1)[1]
-    if not rest.startswith("{"):
-        return rest.split(" ", 1)[0].rstrip(",")
-    struct = rest[:rest.index("}") + 1]
-    return struct[1:-1].split(",")[int(text.rsplit(", ", 1)[1])].strip() if opcode == "extractvalue" else struct
+NO_SCOPES = Scopes(frozenset(), frozenset())
 
 
 class Writer:
@@ -70,6 +61,10 @@ class Writer:
         self._straight: dict[str, str] = {}
         self._used: list[str] = []
         self._outside: dict[str, None] = {}
+        self._called: dict[str, set[str]] = {}           # the globals that a finished function mentions
+        self._loops: dict[str, bool] = {}                # notes of loops; True for cold ones
+        self._scopes: dict[str, Scopes] = {}             # of notes of accesses
+        self.vector_versions: dict[str, list[tuple[int, str]]] = {}      # of a function: lanes and names
         self.vector_stack = ""               # attribute of functions that call vector functions in loops
 
     def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
@@ -107,11 +102,9 @@ class Writer:
         LLVM may unroll a loop of known trip count, so that small arrays become registers; others would only grow.
         A ``cold`` loop is left as it is: small, and quick to compile.
         """
-        facts = ["llvm.loop.unroll.disable"] if cold else ["llvm.loop.unroll.runtime.disable"]
-        nodes = [self.node(f'!"{f}"') for f in facts]
         if cold:
-            nodes.append(self.node('!"llvm.loop.vectorize.width", i32 1'))
-        return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *nodes]))
+            return self.loop('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.width", i32 1', cold=True)
+        return self.loop('!"llvm.loop.unroll.runtime.disable"')
 
     def vector_note(self, vectors: int) -> str:
         """Metadata for a loop whose iterations fill ``vectors`` vectors.
@@ -119,13 +112,34 @@ class Writer:
         It is not unrolled before vectorisation, as other loops with few iterations are: no loop would be left to
         vectorise.  Vectorisation is not forced: if it failed, LLVM would print a warning on the user's terminal.
         """
-        facts = (f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
-        return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *map(self.node, facts)]))
+        return self.loop(f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
 
     def interleaved(self) -> str:
         """Metadata for a reduction: four vector accumulators hide the latency of one."""
-        count = self.node('!"llvm.loop.interleave.count", i32 4')
-        return f", !llvm.loop {self.distinct(lambda me: f'{me}, {count}')}"
+        return self.loop('!"llvm.loop.interleave.count", i32 4')
+
+    def loop(self, *facts: str, cold: bool = False) -> str:
+        """Metadata for a loop's back edge."""
+        nodes = [self.node(fact) for fact in facts]
+        note = ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *nodes]))
+        self._loops[note] = cold
+        return note
+
+    def is_cold(self, note: str) -> bool:
+        """True if ``note`` is not the metadata of a loop that may be vectorised."""
+        return note != "" and self._loops.get(note, True)
+
+    def access(self, own: Sequence[str], others: Sequence[str]) -> str:
+        """Metadata for an access to memory in some alias scopes, and not in ``others``."""
+        note = f", !alias.scope {self.node(', '.join(own))}"
+        if others:
+            note += f", !noalias {self.node(', '.join(others))}"
+        self._scopes.setdefault(note, Scopes(frozenset(own), frozenset(others)))
+        return note
+
+    def scopes(self, note: str) -> Scopes:
+        """The alias scopes of an access with this metadata."""
+        return self._scopes.get(note, NO_SCOPES)
 
     def _add_node(self, text: str) -> str:
         self._metadata.append(text)
@@ -141,7 +155,8 @@ class Writer:
         self._functions[name] = text
         return global_name(name)
 
-    def finished(self, name: str, head: str, lines: Sequence[str], straight: bool = False) -> str:
+    def finished(self, name: str, head: str, blocks: Sequence[tuple[str, Sequence[Instruction]]],
+                 straight: bool = False) -> str:
         """Add a function that LLVM's passes would not improve, so that only code generation runs on it.
 
         ``head`` is the text between ``define`` and the body, with the visibility: the function is in a separate module.
@@ -149,22 +164,13 @@ class Writer:
         """
         self._declared[name] = f"declare {head}"
         home = self._straight if straight else self._finished
-        home[name] = "\n".join([f"define {head} {{", *lines, "}\n"])
+        home[name] = f"define {head} {{\n{text_of(blocks)}\n}}\n"
+        self._called[name] = {x for _, block in blocks for i in block for x in i.globals()}
         return global_name(name)
 
     def fresh(self, stem: str) -> str:
         """An unused function name, without ``@``."""
         return f"{stem}.{len(self._functions) + len(self._finished) + len(self._straight)}"
-
-    def node_text(self, number: int) -> str:
-        """The text of the metadata node with this number."""
-        return self._metadata[number]
-
-    def header(self, name: str) -> str:
-        """The declaration of a function, or the head of its definition, with its attributes."""
-        text = self._functions.get(name, self._declared.get(name, "")).partition("{\n")[0]
-        groups = {f"#{i}": attributes for attributes, i in self._attributes.items()}
-        return " ".join([text, *(groups.get(word, "") for word in text.split())])
 
     def size(self) -> int:
         """The number of characters of the functions so far."""
@@ -214,9 +220,9 @@ class Writer:
         return self._module([*head, "", *functions.values()])
 
     def _called_by(self, finished: Mapping[str, str]) -> list[str]:
-        """The functions of the main module that some finished functions call."""
-        called = {name for text in finished.values() for name in _CALLED.findall(text)}
-        return [name for name in self._functions if name in called]
+        """The functions of the main module that some finished functions mention."""
+        called = set[str]().union(*(self._called[name] for name in finished))
+        return [name for name in self._functions if global_name(name) in called]
 
     def _module(self, body: list[str]) -> str:
         head = [f'target triple = "{self.triple}"'] if self.triple else []
@@ -226,215 +232,3 @@ class Writer:
         tail += [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
         return "\n".join([*head, *body, *tail, ""])
 
-
-class Code:
-    """The body of one LLVM function: basic blocks in the order in which they are started.
-
-    ``count`` is the number of names already used by another function, whose names this one must not reuse.
-    """
-
-    def __init__(self, count: int = 0) -> None:
-        self.count = count
-        self._allocas: list[str] = []
-        self._first: list[str] = []
-        self._blocks: dict[str, list[str | list[str]]] = {"entry": []}
-        self._phis: dict[str, list[str]] = {"entry": []}
-        self._incoming: dict[str, tuple[str, list[tuple[str, str]]]] = {}
-        self.here = "entry"
-        self.ended = False
-
-    # --- instructions -----------------------------------------------------------------------------
-
-    def fresh(self, hint: str = "v") -> str:
-        """A new local name."""
-        self.count += 1
-        return f"%{hint}{self.count}"
-
-    def op(self, text: str, hint: str = "v") -> str:
-        """Append ``%new = text`` and return the new name."""
-        name = self.fresh(hint)
-        self.do(f"{name} = {text}")
-        return name
-
-    def do(self, text: str) -> None:
-        """Append an instruction without result."""
-        assert not self.ended, f"{self.here} has ended: {text}"
-        self._blocks[self.here].append(text)
-
-    def gap(self) -> list[str]:
-        """A position in the block for instructions that are inserted later."""
-        lines: list[str] = []
-        assert not self.ended
-        self._blocks[self.here].append(lines)
-        return lines
-
-    def alloca(self, type: str, count: int = 1, align: int = 8) -> str:
-        """Memory in the stack frame, reserved once at entry, so that it can become registers."""
-        name = self.fresh("mem")
-        what = type if count == 1 else f"[{count} x {type}]"
-        self._allocas.append(f"{name} = alloca {what}, align {align}")
-        return name
-
-    def at_entry(self, text: str) -> None:
-        """Put an instruction without result (whose operands are allocas) at the start of the function."""
-        self._first.append(text)
-
-    def phi(self, type: str, block: str, hint: str = "p") -> str:
-        """A phi at the head of ``block`` whose incoming values ``add_incoming`` sets later."""
-        name = self.fresh(hint)
-        self._phis[block].append(name)
-        self._incoming[name] = (type, [])
-        return name
-
-    # --- blocks -----------------------------------------------------------------------------------
-
-    def label(self, hint: str = "b") -> str:
-        """The label of a block that is started later."""
-        self.count += 1
-        name = f"{hint}{self.count}"
-        self._phis[name] = []
-        return name
-
-    def start(self, label: str) -> None:
-        """Continue in the block ``label``; the preceding block must have ended."""
-        assert self.ended, f"{self.here} runs into {label}"
-        self._blocks[label] = []
-        self.here, self.ended = label, False
-
-    def end(self, text: str) -> None:
-        """Append the terminator of the current block."""
-        self.do(text)
-        self.ended = True
-
-    def jump(self, label: str, note: str = "") -> None:
-        self.end(f"br label %{label}{note}")
-
-    def branch(self, condition: str, then: str, other: str, note: str = "") -> None:
-        self.end(f"br i1 {condition}, label %{then}, label %{other}{note}")
-
-    def add_incoming(self, phi: str, value: str, block: str | None = None) -> None:
-        """Set the value of ``phi`` on the edge from ``block``, by default the current one."""
-        self._incoming[phi][1].append((value, block or self.here))
-
-    def defined(self) -> set[str]:
-        """The names of all values and blocks, as operands."""
-        names = {line.split(" = ", 1)[0].strip() for line in self.text().split("\n") if " = " in line}
-        return names | {f"%{label}" for label in self._blocks}
-
-    def types_of(self, names: Iterable[str]) -> dict[str, str]:
-        """The LLVM types of those names that are values of this function, except parameters."""
-        wanted = set(names)
-        found = {name: type for name, (type, _) in self._incoming.items() if name in wanted}
-        wanted -= found.keys()
-        for line in self._lines() if wanted else ():
-            name, is_value, text = line.partition(" = ")
-            if is_value and name in wanted:
-                found[name] = result_type(text)
-        return found
-
-    def _lines(self) -> Iterator[str]:
-        yield from self._allocas
-        yield from self._first
-        for lines in self._blocks.values():
-            for line in lines:
-                if isinstance(line, str):
-                    yield line
-                else:
-                    yield from line
-
-    # --- complete blocks ----------------------------------------------------------------------------
-
-    def labels(self) -> list[str]:
-        """The labels of the blocks that have been started."""
-        return list(self._blocks)
-
-    def lines_of(self, label: str) -> list[str]:
-        """The instructions of a block, without its phis; not to be changed."""
-        lines = self._blocks[label]
-        if list not in map(type, lines):
-            return lines    # type: ignore[return-value]
-        return [x for line in lines for x in ([line] if isinstance(line, str) else line)]
-
-    def successors(self, label: str) -> list[str]:
-        """The labels of a block's successors."""
-        last = self._blocks[label][-1]
-        return _TARGET.findall(last if isinstance(last, str) else self.lines_of(label)[-1])
-
-    def is_plain(self, label: str) -> bool:
-        """True if the block has no gaps for later instructions."""
-        return all(isinstance(line, str) for line in self._blocks[label])
-
-    def drop_phis(self, label: str) -> None:
-        """Remove the phis of a block, which must have no readers."""
-        for name in self._phis[label]:
-            del self._incoming[name]
-        self._phis[label] = []
-
-    def replace(self, label: str, lines: list[str]) -> None:
-        """Replace the instructions of a block."""
-        self._blocks[label] = [*lines]
-
-    def remove(self, labels: Iterable[str]) -> None:
-        """Remove blocks, to which nothing may lead any longer."""
-        for label in labels:
-            self.drop_phis(label)
-            del self._blocks[label], self._phis[label]
-
-    def phis_of(self, label: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
-        """The phis of a block: names, types, and values with the blocks that they come from."""
-        return [(name, *self._incoming[name]) for name in self._phis[label]]
-
-    def take_phis(self, label: str, groups: Sequence[Iterable[str]]) -> list[list[str]]:
-        """Take the values that come from groups of blocks out of the phis of a block.
-
-        Returns phis of these alone, for each group.
-        """
-        group_of = {b: k for k, blocks in enumerate(groups) for b in blocks}
-        found: list[list[str]] = [[] for _ in groups]
-        for name, type, incoming in self.phis_of(label):
-            taken: dict[int, list[tuple[str, str]]] = {}
-            for v, b in incoming:
-                if b in group_of:
-                    taken.setdefault(group_of[b], []).append((v, b))
-            for k, values in taken.items():
-                found[k].append(_phi(name, type, values))
-            incoming[:] = [(v, b) for v, b in incoming if b not in group_of]
-        return found
-
-    def split(self, label: str, bounds: Sequence[int]) -> None:
-        """Split a block before the instructions with these numbers."""
-        lines, labels = self.lines_of(label), [label, *(self.label("piece") for _ in bounds)]
-        for s in dict.fromkeys(self.successors(label)):
-            for _, _, incoming in self.phis_of(s):
-                incoming[:] = [(v, labels[-1] if b == label else b) for v, b in incoming]
-        for name, start, end, after in zip(labels, [0, *bounds], [*bounds, len(lines)], [*labels[1:], ""]):
-            self._blocks[name] = [*lines[start:end], *([f"br label %{after}"] if after else [])]
-
-    def rename_incoming(self, source: str, names: Mapping[str, str]) -> None:
-        """Rename values that come from the block ``source`` in the phis of its successors."""
-        for label in dict.fromkeys(self.successors(source)):
-            for _, _, incoming in self.phis_of(label):
-                incoming[:] = [(names.get(v, v) if b == source else v, b) for v, b in incoming]
-
-    def phi_lines(self, label: str) -> list[str]:
-        """The phis of a block."""
-        return [_phi(*phi) for phi in self.phis_of(label)]
-
-    def phis_text(self) -> str:
-        """The incoming values of all phis, separated by spaces."""
-        return " ".join(v for _, incoming in self._incoming.values() for v, _ in incoming)
-
-    def text(self) -> str:
-        """All blocks."""
-        return "\n".join(line for label in self._blocks for line in self._block_text(label))
-
-    def _block_text(self, label: str) -> Sequence[str]:
-        head = [f"{label}:"] + (["  " + line for line in self._allocas + self._first] if label == "entry" else [])
-        head += ["  " + line for line in self.phi_lines(label)]
-        for line in self._blocks[label]:
-            head += ["  " + line] if isinstance(line, str) else ["  " + x for x in line]
-        return head
-
-
-def _phi(name: str, type: str, incoming: Iterable[tuple[str, str]]) -> str:
-    return f"{name} = phi {type} " + ", ".join(f"[ {v}, %{b} ]" for v, b in incoming)

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import context
-from .emit import Code, Writer
+from .code import Code
+from .emit import Writer
 
 KNOWN = 1 << 62                # marks a recorded state: the field is 0 if the body runs in its caller's state
 FLUSH = {"x86_64": 0x8040,     # FTZ, for results, and DAZ, for operands, in MXCSR
@@ -101,24 +102,24 @@ def define(writer: Writer) -> None:
 def flush(writer: Writer, code: Code, recorded: str) -> str:
     """Emit: take subnormal numbers for zero.  Stores the caller's state in the context's field; returns it."""
     define(writer)
-    before = code.op("call i64 @jitad.floats()", "floats")
-    code.do(f"store i64 {code.op(f'or i64 {before}, {KNOWN}')}, ptr {recorded}, align 8")
+    before = code.call("i64", "@jitad.floats", hint="floats")
+    code.store("i64", code.arith("or", "i64", before, str(KNOWN)), recorded)
     bits = FLUSH[_processor(writer.triple)]
-    code.do(f"call void @jitad.set_floats(i64 {code.op(f'or i64 {before}, {bits}')})")
+    code.call_void("@jitad.set_floats", ("i64", code.arith("or", "i64", before, str(bits))))
     return before
 
 
 def exactly(writer: Writer, code: Code, emit: Callable[[], None]) -> None:
     """Emit ``emit`` with subnormal numbers."""
     define(writer)
-    before = code.op("call i64 @jitad.floats()", "floats")
+    before = code.call("i64", "@jitad.floats", hint="floats")
     bits = FLUSH[_processor(writer.triple)]
-    code.do(f"call void @jitad.set_floats(i64 {code.op(f'and i64 {before}, {~bits}')})")
+    code.call_void("@jitad.set_floats", ("i64", code.arith("and", "i64", before, str(~bits))))
     emit()
-    code.do(f"call void @jitad.set_floats(i64 {before})")
+    code.call_void("@jitad.set_floats", ("i64", before))
 
 
 def restore(code: Code, recorded: str, before: str) -> None:
     """Emit: return to the caller's state."""
-    code.do(f"call void @jitad.set_floats(i64 {before})")
-    code.do(f"store i64 0, ptr {recorded}, align 8")
+    code.call_void("@jitad.set_floats", ("i64", before))
+    code.store("i64", "0", recorded)

@@ -26,7 +26,7 @@ class AliasNotes:
         """The metadata for a load from or a store to the buffer of ``v``."""
         if not self._notes:
             self._scopes = self._all_scopes()
-            self._notes = {root: self._in_scopes(*both) for root, both in self._scopes.items()}
+            self._notes = {root: self.fn.writer.access(*both) for root, both in self._scopes.items()}
         return self._notes.get(self.roots.find(v), "")
 
     def apart(self, values: Sequence[Value]) -> list[str]:
@@ -42,14 +42,10 @@ class AliasNotes:
         parts = [writer.distinct(lambda me: f"{me}, {domain}") for _ in values]
         callee = writer.declare("llvm.experimental.noalias.scope.decl", "void", "metadata")
         for part in parts:
-            self.fn.code.do(f"call void {callee}(metadata {writer.node(part)})")
+            self.fn.code.call_void(callee, ("metadata", writer.node(part)))
         known = [self._scopes.get(self.roots.find(v), ([], [])) for v in values]
-        return [self._in_scopes([*own, part], [*others, *(p for p in parts if p is not part)])
+        return [writer.access([*own, part], [*others, *(p for p in parts if p is not part)])
                 for part, (own, others) in zip(parts, known)]
-
-    def _in_scopes(self, own: list[str], others: list[str]) -> str:
-        text = f", !alias.scope {self.fn.writer.node(', '.join(own))}"
-        return text + (f", !noalias {self.fn.writer.node(', '.join(others))}" if others else "")
 
     def _all_scopes(self) -> dict[Value, tuple[list[str], list[str]]]:
         """For each root its own scope, and those of the roots that it cannot alias; none for roots beyond the limit."""

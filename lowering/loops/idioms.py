@@ -31,7 +31,7 @@ def _zeros(p: Printer, loop: Op, store: Op, n: str) -> bool:
     b = p.buffer(memory)
     size = p.fn.mul(n, str(width(b.dtype)))
     callee = p.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
-    p.fn.code.do(f"call void {callee}(ptr align {width(b.dtype)} {b.ptr}, i8 0, i64 {size}, i1 false)")
+    p.fn.code.call_void(callee, (f"ptr align {width(b.dtype)}", b.ptr), ("i8", "0"), ("i64", size), ("i1", "false"))
     return True
 
 
@@ -44,8 +44,8 @@ def _copy(p: Printer, loop: Op, load: Op, store: Op, n: str) -> bool:
     a, b = p.buffer(to), p.buffer(origin)
     size = p.fn.mul(n, str(width(a.dtype)))
     callee = p.fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    p.fn.code.do(f"call void {callee}(ptr align {width(a.dtype)} {a.ptr}, ptr align {width(a.dtype)} {b.ptr}, "
-                 f"i64 {size}, i1 false)")
+    pointer = f"ptr align {width(a.dtype)}"
+    p.fn.code.call_void(callee, (pointer, a.ptr), (pointer, b.ptr), ("i64", size), ("i1", "false"))
     return True
 
 
@@ -79,10 +79,10 @@ def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
         return False
     (columns, rows), a, b = counts, p.buffer(to), p.buffer(origin)
     width, length = a.sizes[1], b.sizes[1]                   # of the rows in memory
-    rest = fn.code.op(f"and i64 {rows}, {transpose.side(fn.target, t) - 1}", "n")
+    rest = fn.code.arith("and", "i64", rows, str(transpose.side(fn.target, t) - 1), hint="n")
     whole = fn.sub(rows, rest)
-    fn.code.do(f"call void {transpose.declare(fn.writer, t)}(ptr {a.ptr}, i64 {width}, ptr {b.ptr}, i64 {length}, "
-               f"i64 {whole}, i64 {columns})")
+    fn.code.call_void(transpose.declare(fn.writer, t), ("ptr", a.ptr), ("i64", width), ("ptr", b.ptr), ("i64", length),
+                      ("i64", whole), ("i64", columns))
 
     def row(i: str, _: list[str]) -> list[str]:
         i = fn.add(whole, i)

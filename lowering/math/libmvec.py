@@ -88,6 +88,7 @@ def attribute(writer: Writer, scalar: str, target: Target, name: str = "") -> st
         vector = f"<{v.lanes} x {v.element}>"
         writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
         writer.keep(v.symbol)
+    writer.vector_versions[name or scalar] = [(v.lanes, v.symbol) for v in found]
     names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{name or scalar}({v.symbol})" for v in found)
     return f'"vector-function-abi-variant"="{names}"' if names else ""
 
@@ -108,6 +109,4 @@ def masks_tails(features: str) -> bool:
 
 def masked(writer: Writer) -> str:
     """Loop metadata that asks for a masked tail."""
-    facts = ('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"')
-    nodes = ", ".join(writer.node(f) for f in facts)
-    return f", !llvm.loop {writer.distinct(lambda me: f'{me}, {nodes}')}"
+    return writer.loop('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"')

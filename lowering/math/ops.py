@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from ...ir.graph import Op
 from ...ir.types import F64, I32, I64, U64, Scalar, Stack, dtype_of
 from ..llvm import types
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Code
+from ..llvm.emit import Writer
 from ..llvm.target import Target
 from . import libm, special
 
@@ -39,7 +40,9 @@ class Options:
 class Emitter(Protocol):
     """The part of a ``FunctionBuilder`` that a rule needs."""
 
-    code: Code
+    @property
+    def code(self) -> Code: ...
+
     writer: Writer
     target: Target
     options: Options
@@ -65,13 +68,13 @@ def _suffix(t: Scalar) -> str:
     return t.name if t.is_float else f"i{1 if t.is_bool else t.bits}"
 
 
-def intrinsic(e: Emitter, name: str, t: Scalar, xs: Sequence[str], f: str = "", extra: str = "") -> str:
+def intrinsic(e: Emitter, name: str, t: Scalar, xs: Sequence[str], f: str = "",
+              extra: tuple[str, str] | None = None) -> str:
     """Call ``llvm.name`` overloaded on ``t``; ``extra`` is a last argument with its type."""
     of = types.register(t)
-    params = [of] * len(xs) + ([extra.split()[0]] if extra else [])
-    callee = e.writer.declare(f"llvm.{name}.{_suffix(t)}", of, ", ".join(params))
-    args = [f"{of} {x}" for x in xs] + ([extra] if extra else [])
-    return e.code.op(f"call {f + ' ' if f else ''}{of} {callee}({', '.join(args)})")
+    args = [(of, x) for x in xs] + ([extra] if extra else [])
+    callee = e.writer.declare(f"llvm.{name}.{_suffix(t)}", of, ", ".join([kind for kind, _ in args]))
+    return e.code.call(of, callee, *args, flags=f)
 
 
 def _math(name: str) -> Rule:
@@ -79,11 +82,11 @@ def _math(name: str) -> Rule:
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         of = types.register(t)
         callee = libm.declare(e.target, e.writer, name, t, len(xs))
-        return e.code.op(f"call {f} {of} {callee}({', '.join(f'{of} {x}' for x in xs)})")
+        return e.code.call(of, callee, *((of, x) for x in xs), flags=f)
     return rule
 
 
-def _intrinsic(floats: str, ints: str = "", extra: str = "") -> Rule:
+def _intrinsic(floats: str, ints: str = "", extra: tuple[str, str] | None = None) -> Rule:
     """The rule of an LLVM intrinsic; ``ints`` is its name for integers."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         return intrinsic(e, floats, t, xs, f) if t.is_float else intrinsic(e, ints, t, xs, "", extra)
@@ -93,16 +96,18 @@ def _intrinsic(floats: str, ints: str = "", extra: str = "") -> Rule:
 def _binary(floats: str, ints: str = "", bools: str = "") -> Rule:
     """The rule of an LLVM instruction with two operands, by kind of dtype."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-        name = f"{floats} {f}" if t.is_float else bools if t.is_bool else ints
-        return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}")
+        if t.is_float:
+            return e.code.arith(floats, types.register(t), *xs, flags=f)
+        return e.code.arith(bools if t.is_bool else ints, types.register(t), *xs)
     return rule
 
 
 def _compare(floats: str, signed: str, unsigned: str) -> Rule:
     """The rule of a comparison; bools are unsigned."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-        name = f"fcmp {floats}" if t.is_float else f"icmp {signed if t.is_signed else unsigned}"
-        return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}", "c")
+        if t.is_float:
+            return e.code.fcmp(floats, types.register(t), xs[0], xs[1], hint="c")
+        return e.code.icmp(signed if t.is_signed else unsigned, types.register(t), xs[0], xs[1], hint="c")
     return rule
 
 
@@ -116,7 +121,7 @@ def _by_kind(floats: Rule, signed: Rule, unsigned: Rule | None = None, bools: Ru
 
 def select(e: Emitter, t: Scalar, condition: str, x: str, y: str, note: str = "") -> str:
     of = types.register(t)
-    return e.code.op(f"select i1 {condition}, {of} {x}, {of} {y}{note}")
+    return e.code.select(condition, of, x, y, note)
 
 
 _MASKS = {"eq": (0, False), "lt": (1, False), "le": (2, False), "ne": (4, False), "gt": (1, True), "ge": (2, True)}
@@ -135,20 +140,19 @@ def select_by_mask(e: Emitter, comparison: str, t: Scalar, xs: Sequence[str]) ->
     """
     of, lanes, suffix = types.register(t), 128 // t.bits, "ps" if t.bits == 32 else "pd"
     vector = f"<{lanes} x {of}>"
-    a, b, x, y = (f"{vector} {e.code.op(f'insertelement {vector} poison, {of} {v}, i64 0')}" for v in xs)
+    a, b, x, y = ((vector, e.code.insert_element(vector, "poison", of, v, 0)) for v in xs)
     number, swapped = _MASKS[comparison]
     compare = e.writer.declare(f"llvm.x86.sse{'' if t.bits == 32 else '2'}.cmp.s{suffix[1]}", vector,
                                f"{vector}, {vector}, i8")
     blend = e.writer.declare(f"llvm.x86.sse41.blendv{suffix}", vector, f"{vector}, {vector}, {vector}")
     first, second = (b, a) if swapped else (a, b)
-    mask = e.code.op(f"call {vector} {compare}({first}, {second}, i8 {number})")
-    chosen = e.code.op(f"call {vector} {blend}({y}, {x}, {vector} {mask})")
-    return e.code.op(f"extractelement {vector} {chosen}, i64 0")
+    mask = e.code.call(vector, compare, first, second, ("i8", str(number)))
+    return e.code.extract_element(of, vector, e.code.call(vector, blend, y, x, (vector, mask)), 0)
 
 
 def inverse_comparison(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:
     """The negation of a comparison of floats, which holds if one of them is NaN."""
-    return e.code.op(f"fcmp {'uge' if name == 'lt' else 'ule'} {types.register(t)} {xs[0]}, {xs[1]}", "c")
+    return e.code.fcmp("uge" if name == "lt" else "ule", types.register(t), xs[0], xs[1], hint="c")
 
 
 # --- ops of more than one instruction ---------------------------------------------------------------------
@@ -157,10 +161,10 @@ def _float_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     """The remainder with the divisor's sign, for zero too.  Computed without the flags ``f``, to be exact."""
     (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
     m = TABLE["fmod"](e, t, [x, y], "")
-    other = c.op(f"xor i1 {c.op(f'fcmp olt {of} {m}, {zero}')}, {c.op(f'fcmp olt {of} {y}, {zero}')}")
-    moved = select(e, t, other, c.op(f"fadd {of} {m}, {y}"), m)
-    is_zero = c.op(f"fcmp oeq {of} {m}, {zero}")
-    by_zero = c.op(f"fcmp oeq {of} {y}, {zero}")
+    other = c.arith("xor", "i1", c.fcmp("olt", of, m, zero), c.fcmp("olt", of, y, zero))
+    moved = select(e, t, other, c.arith("fadd", of, m, y), m)
+    is_zero = c.fcmp("oeq", of, m, zero)
+    by_zero = c.fcmp("oeq", of, y, zero)
     signed = select(e, t, is_zero, intrinsic(e, "copysign", t, [zero, y]), moved)
     return select(e, t, by_zero, m, signed)
 
@@ -169,90 +173,90 @@ def _float_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     """As NumPy computes it: from the exact remainder, then rounded to the nearest integer below."""
     (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
     m = TABLE["fmod"](e, t, [x, y], "")
-    exact = c.op(f"fdiv {of} {c.op(f'fsub {of} {x}, {m}')}, {y}")
-    other = c.op(f"xor i1 {c.op(f'fcmp olt {of} {m}, {zero}')}, {c.op(f'fcmp olt {of} {y}, {zero}')}")
-    lowered = c.op(f"and i1 {other}, {c.op(f'fcmp une {of} {m}, {zero}')}")
-    q = select(e, t, lowered, c.op(f"fsub {of} {exact}, {types.literal(1.0, t)}"), exact)
+    exact = c.arith("fdiv", of, c.arith("fsub", of, x, m), y)
+    other = c.arith("xor", "i1", c.fcmp("olt", of, m, zero), c.fcmp("olt", of, y, zero))
+    lowered = c.arith("and", "i1", other, c.fcmp("une", of, m, zero))
+    q = select(e, t, lowered, c.arith("fsub", of, exact, types.literal(1.0, t)), exact)
     down = intrinsic(e, "floor", t, [q])
-    far = c.op(f"fcmp ogt {of} {c.op(f'fsub {of} {q}, {down}')}, {types.literal(0.5, t)}")
-    near = select(e, t, far, c.op(f"fadd {of} {down}, {types.literal(1.0, t)}"), down)
-    plain = c.op(f"fdiv {of} {x}, {y}")
-    nonzero = select(e, t, c.op(f"fcmp oeq {of} {q}, {zero}"), intrinsic(e, "copysign", t, [zero, plain]), near)
-    return select(e, t, c.op(f"fcmp oeq {of} {y}, {zero}"), plain, nonzero)
+    far = c.fcmp("ogt", of, c.arith("fsub", of, q, down), types.literal(0.5, t))
+    near = select(e, t, far, c.arith("fadd", of, down, types.literal(1.0, t)), down)
+    plain = c.arith("fdiv", of, x, y)
+    nonzero = select(e, t, c.fcmp("oeq", of, q, zero), intrinsic(e, "copysign", t, [zero, plain]), near)
+    return select(e, t, c.fcmp("oeq", of, y, zero), plain, nonzero)
 
 
 def _divisor(e: Emitter, of: str, y: str) -> tuple[str, str, str]:
     """(safe divisor, y is 0, y is −1): the machine traps on x / 0 and on the least integer / −1."""
     c = e.code
-    is_zero, is_minus = c.op(f"icmp eq {of} {y}, 0", "c"), c.op(f"icmp eq {of} {y}, -1", "c")
-    special_case = c.op(f"or i1 {is_zero}, {is_minus}", "c")
-    return c.op(f"select i1 {special_case}, {of} 1, {of} {y}"), is_zero, is_minus
+    is_zero, is_minus = c.icmp("eq", of, y, "0", hint="c"), c.icmp("eq", of, y, "-1", hint="c")
+    special_case = c.arith("or", "i1", is_zero, is_minus, hint="c")
+    return c.select(special_case, of, "1", y), is_zero, is_minus
 
 
 def _signs_differ(e: Emitter, of: str, r: str, d: str) -> str:
     """A bool that is true if the remainder ``r`` is not 0 and has another sign than the divisor ``d``."""
     c = e.code
-    other = c.op(f"icmp slt {of} {c.op(f'xor {of} {r}, {d}')}, 0", "c")
-    return c.op(f"and i1 {other}, {c.op(f'icmp ne {of} {r}, 0', 'c')}", "c")
+    other = c.icmp("slt", of, c.arith("xor", of, r, d), "0", hint="c")
+    return c.arith("and", "i1", other, c.icmp("ne", of, r, "0", hint="c"), hint="c")
 
 
 def _int_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     (x, y), of, c = xs, types.register(t), e.code
     d, is_zero, is_minus = _divisor(e, of, y)
-    q, r = c.op(f"sdiv {of} {x}, {d}"), c.op(f"srem {of} {x}, {d}")
+    q, r = c.arith("sdiv", of, x, d), c.arith("srem", of, x, d)
     low = _signs_differ(e, of, r, d)
-    down = c.op(f"add {of} {q}, {c.op(f'sext i1 {low} to {of}')}")
-    known = select(e, t, is_minus, c.op(f"sub {of} 0, {x}"), down)
+    down = c.arith("add", of, q, c.cast("sext", "i1", low, of))
+    known = select(e, t, is_minus, c.arith("sub", of, "0", x), down)
     return select(e, t, is_zero, "0", known)
 
 
 def _int_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     (x, y), of, c = xs, types.register(t), e.code
     d, _, _ = _divisor(e, of, y)
-    r = c.op(f"srem {of} {x}, {d}")
+    r = c.arith("srem", of, x, d)
     low = _signs_differ(e, of, r, d)
-    return c.op(f"add {of} {r}, {select(e, t, low, d, '0')}")      # by 0 and by −1 the remainder is 0
+    return c.arith("add", of, r, select(e, t, low, d, "0"))      # by 0 and by −1 the remainder is 0
 
 
 def _unsigned(name: str) -> Rule:
     """The rule of ``udiv`` or ``urem``; the result is 0 if the divisor is 0."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         (x, y), of, c = xs, types.register(t), e.code
-        is_zero = c.op(f"icmp eq {of} {y}, 0", "c")
-        return select(e, t, is_zero, "0", c.op(f"{name} {of} {x}, {select(e, t, is_zero, '1', y)}"))
+        is_zero = c.icmp("eq", of, y, "0", hint="c")
+        return select(e, t, is_zero, "0", c.arith(name, of, x, select(e, t, is_zero, "1", y)))
     return rule
 
 
 def _int_pow(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     of = types.register(t)
-    return e.code.op(f"call {of} {special.integer_power(e.writer, t)}({of} {xs[0]}, {of} {xs[1]})")
+    return e.code.call(of, special.integer_power(e.writer, t), (of, xs[0]), (of, xs[1]))
 
 
 def _digamma(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     of = types.register(t)
-    return e.code.op(f"call {of} {special.digamma(e.writer, e.target, t)}({of} {xs[0]})")
+    return e.code.call(of, special.digamma(e.writer, e.target, t), (of, xs[0]))
 
 
 def _polygamma(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     n, x = (cast(e, t, F64, v) for v in xs)
-    return cast(e, F64, t, e.code.op(f"call double {special.polygamma(e.writer, e.target)}(double {n}, double {x})"))
+    return cast(e, F64, t, e.code.call("double", special.polygamma(e.writer, e.target), ("double", n), ("double", x)))
 
 
 def _float_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     x, of, c, zero = xs[0], types.register(t), e.code, types.literal(0.0, t)
-    flat = select(e, t, c.op(f"fcmp oeq {of} {x}, {zero}", "c"), zero, x)                # NaN stays
-    down = select(e, t, c.op(f"fcmp olt {of} {x}, {zero}", "c"), types.literal(-1.0, t), flat)
-    return select(e, t, c.op(f"fcmp ogt {of} {x}, {zero}", "c"), types.literal(1.0, t), down)
+    flat = select(e, t, c.fcmp("oeq", of, x, zero, hint="c"), zero, x)                # NaN stays
+    down = select(e, t, c.fcmp("olt", of, x, zero, hint="c"), types.literal(-1.0, t), flat)
+    return select(e, t, c.fcmp("ogt", of, x, zero, hint="c"), types.literal(1.0, t), down)
 
 
 def _int_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     x, of, c = xs[0], types.register(t), e.code
-    positive, negative = c.op(f"icmp sgt {of} {x}, 0", "c"), c.op(f"icmp slt {of} {x}, 0", "c")
-    return c.op(f"add {of} {c.op(f'zext i1 {positive} to {of}')}, {c.op(f'sext i1 {negative} to {of}')}")
+    positive, negative = c.icmp("sgt", of, x, "0", hint="c"), c.icmp("slt", of, x, "0", hint="c")
+    return c.arith("add", of, c.cast("zext", "i1", positive, of), c.cast("sext", "i1", negative, of))
 
 
 def _unsigned_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-    return e.code.op(f"zext i1 {e.code.op(f'icmp ne {types.register(t)} {xs[0]}, 0', 'c')} to {types.register(t)}")
+    return e.code.cast("zext", "i1", e.code.icmp("ne", types.register(t), xs[0], "0", hint="c"), types.register(t))
 
 
 def _shift(signed: str, unsigned: str) -> Rule:
@@ -260,20 +264,20 @@ def _shift(signed: str, unsigned: str) -> Rule:
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         (x, n), of, c = xs, types.register(t), e.code
         name = signed if t.is_signed else unsigned
-        fits = c.op(f"icmp ult {of} {n}, {t.bits}", "c")
+        fits = c.icmp("ult", of, n, str(t.bits), hint="c")
         if name == "ashr":
-            return c.op(f"ashr {of} {x}, {select(e, t, fits, n, str(t.bits - 1))}")
-        return select(e, t, fits, c.op(f"{name} {of} {x}, {n}"), "0")
+            return c.arith("ashr", of, x, select(e, t, fits, n, str(t.bits - 1)))
+        return select(e, t, fits, c.arith(name, of, x, n), "0")
     return rule
 
 
 def _neg(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     of = types.register(t)
-    return e.code.op(f"fneg {f} {of} {xs[0]}" if t.is_float else f"sub {of} 0, {xs[0]}")
+    return e.code.arith("fneg", of, xs[0], flags=f) if t.is_float else e.code.arith("sub", of, "0", xs[0])
 
 
 def _not(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-    return e.code.op(f"xor {types.register(t)} {xs[0]}, {'true' if t.is_bool else '-1'}")
+    return e.code.arith("xor", types.register(t), xs[0], "true" if t.is_bool else "-1")
 
 
 def _same(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
@@ -284,7 +288,7 @@ def _class(predicate: str) -> Rule:
     """The rule that compares |x| with infinity."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         size = intrinsic(e, "fabs", t, xs)
-        return e.code.op(f"fcmp {predicate} {types.register(t)} {size}, {types.literal(math.inf, t)}", "c")
+        return e.code.fcmp(predicate, types.register(t), size, types.literal(math.inf, t), hint="c")
     return rule
 
 
@@ -299,7 +303,7 @@ TABLE: dict[str, Rule] = {
     "mod": _by_kind(_float_mod, _int_mod, _unsigned("urem")),
     "pow": _by_kind(_math("pow"), _int_pow, _int_pow),
     "neg": _neg,
-    "abs": _by_kind(_intrinsic("fabs"), _intrinsic("", "abs", "i1 false"), _same),
+    "abs": _by_kind(_intrinsic("fabs"), _intrinsic("", "abs", ("i1", "false")), _same),
     "sign": _by_kind(_float_sign, _int_sign, _unsigned_sign),
     "maximum": _by_kind(_intrinsic("maximum"), _intrinsic("", "smax"), _intrinsic("", "umax"), _binary("", "", "or")),
     "minimum": _by_kind(_intrinsic("minimum"), _intrinsic("", "smin"), _intrinsic("", "umin"), _binary("", "", "and")),
@@ -313,7 +317,7 @@ TABLE: dict[str, Rule] = {
         "fmod", "atan2", "hypot", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
         "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma")},
     "digamma": _digamma, "polygamma": _polygamma,
-    "isnan": lambda e, t, xs, f: e.code.op(f"fcmp uno {types.register(t)} {xs[0]}, {xs[0]}", "c"),
+    "isnan": lambda e, t, xs, f: e.code.fcmp("uno", types.register(t), xs[0], xs[0], hint="c"),
     "isinf": _class("oeq"),
     "isfinite": _class("olt"),
     "eq": _compare("oeq", "eq", "eq"),
@@ -343,33 +347,33 @@ def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
         return x
     if to.is_bool:
         zero = types.literal(0, source)
-        return c.op(f"{'fcmp une' if source.is_float else 'icmp ne'} {a} {x}, {zero}", "c")
+        return c.fcmp("une", a, x, zero, hint="c") if source.is_float else c.icmp("ne", a, x, zero, hint="c")
     if source.is_float and to.is_float:
-        return c.op(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {x} to {b}")
+        return c.cast("fpext" if to.bits > source.bits else "fptrunc", a, x, b)
     if source.is_float:
         return _whole(e, source, to, x)
     if to.is_float:
-        return c.op(f"{'sitofp' if source.is_signed else 'uitofp'} {a} {x} to {b}")
+        return c.cast("sitofp" if source.is_signed else "uitofp", a, x, b)
     if a == b:                                       # signed and unsigned
         return x
     wider = source.is_bool or to.bits > source.bits
-    return c.op(f"{'trunc' if not wider else 'sext' if source.is_signed else 'zext'} {a} {x} to {b}")
+    return c.cast("trunc" if not wider else "sext" if source.is_signed else "zext", a, x, b)
 
 
 def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
     """Convert a float to an integer."""
     a, c = types.register(source), e.code
     if to is U64:
-        high = c.op(f"fcmp oge {a} {x}, {types.literal(2.0**63, source)}", "c")
-        rest = _whole(e, source, I64, c.op(f"fsub {a} {x}, {types.literal(2.0**63, source)}"))
-        return select(e, to, high, c.op(f"xor i64 {rest}, {I64.low}"), _whole(e, source, I64, x))
+        high = c.fcmp("oge", a, x, types.literal(2.0**63, source), hint="c")
+        rest = _whole(e, source, I64, c.arith("fsub", a, x, types.literal(2.0**63, source)))
+        return select(e, to, high, c.arith("xor", "i64", rest, str(I64.low)), _whole(e, source, I64, x))
     if to not in (I64, I32):
         first = I32 if to.bits < 32 else I64
         return cast(e, first, to, _whole(e, source, first, x))
-    above = c.op(f"fcmp oge {a} {x}, {types.literal(float(to.low), source)}", "c")
-    below = c.op(f"fcmp olt {a} {x}, {types.literal(-float(to.low), source)}", "c")
-    fits = c.op(f"and i1 {above}, {below}", "c")
-    return select(e, to, fits, c.op(f"fptosi {a} {x} to {types.register(to)}"), str(to.low))
+    above = c.fcmp("oge", a, x, types.literal(float(to.low), source), hint="c")
+    below = c.fcmp("olt", a, x, types.literal(-float(to.low), source), hint="c")
+    fits = c.arith("and", "i1", above, below, hint="c")
+    return select(e, to, fits, c.cast("fptosi", a, x, types.register(to)), str(to.low))
 
 
 def truncates_by_instruction(e: Emitter) -> bool:
@@ -382,7 +386,7 @@ def truncated(e: Emitter, source: Scalar, x: str) -> str:
     a, name, lanes = types.register(source), *(("sse.cvttss2si64", 4) if source.bits == 32 else ("sse2.cvttsd2si64", 2))
     vector = f"<{lanes} x {a}>"
     convert = e.writer.declare(f"llvm.x86.{name}", "i64", vector)
-    return e.code.op(f"call i64 {convert}({vector} {e.code.op(f'insertelement {vector} poison, {a} {x}, i64 0')})")
+    return e.code.call("i64", convert, (vector, e.code.insert_element(vector, "poison", a, x, 0)))
 
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:

@@ -40,7 +40,8 @@ from ...ir.types import F32, F64, Scalar
 from ...kernels import blas
 from ..builder.kernel_builder import Routine
 from ..llvm import types
-from ..llvm.emit import Code, Writer, global_name
+from ..llvm.code import Code
+from ..llvm.emit import Writer, global_name
 from ..llvm.target import BLAS, Target
 from ..math.libmvec import masks_tails
 from . import transpose
@@ -97,7 +98,7 @@ def call(code: Code, writer: Writer, t: Scalar, pointers: Sequence[str], sizes: 
     name = f"jitad.product.{t}{'.turned' if tb else ''}{'.ordered' if ordered else ''}"
     callee = writer.declare(name, "void", ", ".join(kinds), attributes)
     values = [*pointers, *sizes, m if ta else k, k if tb else n, n, str(ta).lower(), str(add).lower()]
-    code.do(f"call void {callee}({', '.join(f'{kind} {x}' for (kind, _), x in zip(PARAMS, values))})")
+    code.call_void(callee, *((kind, x) for (kind, _), x in zip(PARAMS, values)))
 
 
 def define(writer: Writer, target: Target, name: str) -> None:

@@ -32,9 +32,9 @@ def pays(fn: FunctionBuilder, p: Product) -> str:
     A tile's sums cost as much as some 60 steps along ``k``.  For 750 columns, in G of multiplications a second with
     (without) dot products: 48 (42) for k = 300 and 20 rows, 41 (41) for 150 and 16, 24 (34) for 50 and 12.
     """
-    long = fn.code.op(f"icmp sle i64 {fn.mul(p.m, str(LONG))}, {p.k}", "c")
-    few = fn.code.op(f"icmp sle i64 {fn.mul(p.m, p.k)}, {LARGEST}", "c")
-    return fn.code.op(f"and i1 {long}, {few}", "c")
+    long = fn.code.icmp("sle", "i64", fn.mul(p.m, str(LONG)), p.k, hint="c")
+    few = fn.code.icmp("sle", "i64", fn.mul(p.m, p.k), str(LARGEST), hint="c")
+    return fn.code.arith("and", "i1", long, few, hint="c")
 
 
 def product(fn: FunctionBuilder, p: Product) -> None:
@@ -55,23 +55,22 @@ def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> 
     groups, _ = divide(fn, p.k, lanes)
     part = Vector(fn, p.t, fn.mul(groups, str(lanes)), p.k)
     smallest = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-    last = fn.code.op(f"sub i64 {p.n}, 1")
-    columns = [fn.code.op(f"call i64 {smallest}(i64 {fn.add(column, str(i))}, i64 {last})") for i in range(TILE)]
+    last = fn.code.arith("sub", "i64", p.n, "1")
+    columns = [fn.code.call("i64", smallest, ("i64", fn.add(column, str(i))), ("i64", last)) for i in range(TILE)]
     starts = [fn.address(p.t, p.a, fn.mul(fn.add(row, str(i)), p.k)) for i in range(rows)]
     starts += [fn.address(p.t, p.b, fn.mul(j, p.k)) for j in columns]
-    end = fn.code.op(f"call i64 {smallest}(i64 {fn.add(column, str(TILE))}, i64 {p.n})")
+    end = fn.code.call("i64", smallest, ("i64", fn.add(column, str(TILE))), ("i64", p.n))
     place = Vector(fn, p.t, column, end)                 # made early: LLVM at level 0 fails on masks used at once
     flags = ops.flags(fn.options, {"acc": True})
 
     def step(sums: list[str], load: Callable[[str], str]) -> list[str]:
         read = [load(start) for start in starts]
-        products = [fn.code.op(f"fmul {flags} {part.type} {x}, {y}") for x in read[:rows] for y in read[rows:]]
-        return [fn.code.op(f"fadd {flags} {part.type} {s}, {x}") for s, x in zip(sums, products)]
+        products = [fn.code.arith("fmul", part.type, x, y, flags=flags) for x in read[:rows] for y in read[rows:]]
+        return [fn.code.arith("fadd", part.type, s, x, flags=flags) for s, x in zip(sums, products)]
 
     def whole(g: str, sums: list[str]) -> list[str]:
         at = fn.mul(g, str(lanes))
-        return step(sums, lambda start: fn.code.op(
-            f"load {part.type}, ptr {fn.address(p.t, start, at)}, align {part.bytes}"))
+        return step(sums, lambda start: fn.code.load(part.type, fn.address(p.t, start, at), align=part.bytes))
 
     zeros = [(part.type, "zeroinitializer")] * (rows * TILE)
     sums = fn.loop(groups, whole, zeros)
@@ -80,7 +79,7 @@ def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> 
         total = _totals(fn, part, sums[i * TILE:(i + 1) * TILE])
         at = fn.address(p.t, p.c, fn.add(fn.mul(fn.add(row, str(i)), p.n), column))
         if p.add:
-            total = fn.code.op(f"fadd {flags} {place.type} {place.load(at)}, {total}")
+            total = fn.code.arith("fadd", place.type, place.load(at), total, flags=flags)
         place.store(total, at)
     return []
 
@@ -95,9 +94,10 @@ def _totals(fn: FunctionBuilder, part: Vector, vectors: list[str]) -> str:
     def halved(x: str, y: str, of: int) -> str:
         """The sums of neighbours in the first ``of`` elements of ``x`` followed by ``y``."""
         kind, half = f"<{width} x {part.element}>", len(range(0, of, 2))
-        even, odd = (fn.code.op(f"shufflevector {kind} {x}, {kind} {y}, <{half} x i32> <"
-                                + ", ".join(f"i32 {i}" for i in range(first, of, 2)) + ">") for first in (0, 1))
-        return fn.code.op(f"fadd {flags} <{half} x {part.element}> {even}, {odd}")
+        masks = [", ".join(f"i32 {i}" for i in range(first, of, 2)) for first in (0, 1)]
+        type = f"<{half} x {part.element}>"
+        even, odd = (fn.code.shuffle(type, kind, x, y, f"<{half} x i32> <{mask}>") for mask in masks)
+        return fn.code.arith("fadd", type, even, odd, flags=flags)
 
     while len(vectors) > 1:
         vectors = [halved(x, y, 2 * width) for x, y in zip(vectors[::2], vectors[1::2])]
@@ -106,4 +106,4 @@ def _totals(fn: FunctionBuilder, part: Vector, vectors: list[str]) -> str:
         width //= 2
     numbers = ", ".join(f"i32 {i}" if i < wanted else "i32 poison" for i in range(part.lanes))
     kind = f"<{width} x {part.element}>"
-    return fn.code.op(f"shufflevector {kind} {vectors[0]}, {kind} poison, <{part.lanes} x i32> <{numbers}>")
+    return fn.code.shuffle(part.type, kind, vectors[0], "poison", f"<{part.lanes} x i32> <{numbers}>")

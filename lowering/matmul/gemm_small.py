@@ -28,7 +28,7 @@ def divide(fn: FunctionBuilder, x: str, by: int) -> tuple[str, str]:
     """The quotient and the remainder of ``x`` and ``by``."""
     if x[0] != "%":
         return str(int(x) // by), str(int(x) % by)
-    return fn.code.op(f"udiv i64 {x}, {by}", "n"), fn.code.op(f"urem i64 {x}, {by}", "n")
+    return fn.code.arith("udiv", "i64", x, str(by), hint="n"), fn.code.arith("urem", "i64", x, str(by), hint="n")
 
 
 def product(fn: FunctionBuilder, p: Product) -> None:
@@ -52,7 +52,7 @@ def _any_rows(fn: FunctionBuilder, p: Product) -> None:
 
     def strip(g: str, _: list[str]) -> list[str]:
         first = fn.mul(g, str(ROWS))
-        others = [fn.code.op(f"call i64 {smin}(i64 {fn.add(first, str(r))}, i64 {last})") for r in range(1, ROWS)]
+        others = [fn.code.call("i64", smin, ("i64", fn.add(first, str(r))), ("i64", last)) for r in range(1, ROWS)]
         return _strip(fn, p, [first, *others])
     fn.loop(strips, strip)
 
@@ -73,8 +73,8 @@ def _tile(fn: FunctionBuilder, p: Product, rows: list[str], column: str) -> list
     def body(k: str, sums: list[str]) -> list[str]:
         b = vector.load(fn.address(p.t, p.b, fn.add(fn.mul(k, p.n), column)))
         factors = [fn.load(p.t, p.a, fn.add(fn.mul(k, p.m), i) if p.ta else fn.add(fn.mul(i, p.k), k)) for i in rows]
-        products = [fn.code.op(f"fmul {flags} {vector.type} {vector.splat(x)}, {b}") for x in factors]
-        return [fn.code.op(f"fadd {flags} {vector.type} {s}, {x}") for s, x in zip(sums, products)]
+        products = [fn.code.arith("fmul", vector.type, vector.splat(x), b, flags=flags) for x in factors]
+        return [fn.code.arith("fadd", vector.type, s, x, flags=flags) for s, x in zip(sums, products)]
 
     for at, total in zip(places, fn.loop(p.k, body, [(vector.type, s) for s in start])):
         vector.store(total, at)
@@ -89,7 +89,8 @@ class Vector:
         self.type, self.bytes = f"<{self.lanes} x {self.element}>", types.width(t)
         self.suffix = f"v{self.lanes}{t.name}"
         mask = fn.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", f"<{self.lanes} x i1>", "i64, i64")
-        self.mask = f"<{self.lanes} x i1> " + fn.code.op(f"call <{self.lanes} x i1> {mask}(i64 {first}, i64 {end})")
+        bools = f"<{self.lanes} x i1>"
+        self.mask = bools, fn.code.call(bools, mask, ("i64", first), ("i64", end))
         if fn.options.level == 0:                    # LLVM fails on masks that are used in their own block
             behind = fn.code.label()
             fn.code.jump(behind)
@@ -98,16 +99,15 @@ class Vector:
     def load(self, at: str) -> str:
         callee = self.fn.writer.declare(f"llvm.masked.load.{self.suffix}.p0", self.type,
                                         f"ptr, i32, <{self.lanes} x i1>, {self.type}")
-        return self.fn.code.op(f"call {self.type} {callee}(ptr {at}, i32 {self.bytes}, {self.mask}, "
-                               f"{self.type} zeroinitializer)")
+        return self.fn.code.call(self.type, callee, ("ptr", at), ("i32", str(self.bytes)), self.mask,
+                                 (self.type, "zeroinitializer"))
 
     def store(self, value: str, at: str) -> None:
         callee = self.fn.writer.declare(f"llvm.masked.store.{self.suffix}.p0", "void",
                                         f"{self.type}, ptr, i32, <{self.lanes} x i1>")
-        self.fn.code.do(f"call void {callee}({self.type} {value}, ptr {at}, i32 {self.bytes}, {self.mask})")
+        self.fn.code.call_void(callee, (self.type, value), ("ptr", at), ("i32", str(self.bytes)), self.mask)
 
     def splat(self, x: str) -> str:
         """``x`` in every lane."""
-        one = self.fn.code.op(f"insertelement {self.type} poison, {self.element} {x}, i64 0")
-        return self.fn.code.op(f"shufflevector {self.type} {one}, {self.type} poison, "
-                               f"<{self.lanes} x i32> zeroinitializer")
+        one = self.fn.code.insert_element(self.type, "poison", self.element, x, 0)
+        return self.fn.code.shuffle(self.type, self.type, one, "poison", f"<{self.lanes} x i32> zeroinitializer")

@@ -19,7 +19,8 @@ from ...ir.types import Scalar
 from ...kernels import blas
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import float_state, types
-from ..llvm.emit import Code, global_name
+from ..llvm.code import Code
+from ..llvm.emit import global_name
 from ..llvm.target import BLAS
 from ..llvm.types import Buffer, literal
 from ..math import ops
@@ -105,8 +106,8 @@ def _call_outlined(fn: FunctionBuilder, p: Product) -> None:
     """Call the function for this kind of product, which is defined at its first use."""
     if not fn.writer.defines(p.kind):
         _outline(fn, p)
-    fn.code.do(f"call void {global_name(p.kind)}(ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k}, "
-               f"i64 {p.stride or '0'})")
+    fn.code.call_void(global_name(p.kind), ("ptr", p.a), ("ptr", p.b), ("ptr", p.c), ("i64", p.m), ("i64", p.n),
+                      ("i64", p.k), ("i64", p.stride or "0"))
 
 
 def _outline(fn: FunctionBuilder, p: Product) -> None:
@@ -115,7 +116,7 @@ def _outline(fn: FunctionBuilder, p: Product) -> None:
     before, fn.code = fn.code, Code()
     try:
         _by_size(fn, inner)
-        fn.code.end("ret void")
+        fn.code.ret()
         text = fn.code.text()
     finally:
         fn.code = before
@@ -130,7 +131,7 @@ def _by_size(fn: FunctionBuilder, p: Product) -> None:
         fn.either(gemm_nt.pays(fn, p), lambda: gemm_nt.product(fn, p), lambda: _call_routine(fn, p))
     elif _has_blas(fn, p.t):
         work = fn.mul(fn.mul(p.m, p.n), p.k)
-        large = fn.code.op(f"icmp sge i64 {work}, {LARGE}", "c")
+        large = fn.code.icmp("sge", "i64", work, str(LARGE), hint="c")
         fn.either(large, lambda: _blas(fn, p), lambda: _loops(fn, p))
     else:
         _loops(fn, p)
@@ -181,8 +182,7 @@ def _row(fn: FunctionBuilder, p: Product, i: str) -> list[str]:
 
 def _cold(fn: FunctionBuilder) -> str:
     """Loop metadata for the few remaining rows, which are not worth the time to vectorise or unroll."""
-    off = [fn.writer.node(text) for text in ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')]
-    return f", !llvm.loop {fn.writer.distinct(lambda me: ', '.join([me, *off]))}"
+    return fn.writer.loop('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
 
 
 def _add_rows(fn: FunctionBuilder, p: Product, i: str, row: str, first: str, count: int, note: str = "") -> list[str]:
@@ -244,8 +244,10 @@ def _gemv(fn: FunctionBuilder, p: Product, matrix: str, rows: str, columns: str,
         name, "void", f"i32, i32, i64, i64, {of}, {_IN}, i64, {_IN}, i64, {of}, {_OUT}, i64", _MEMORY)
 
     def call() -> None:
-        fn.code.do(f"call void {callee}(i32 {blas.ROW_MAJOR}, i32 {flag}, i64 {rows}, i64 {columns}, {of} {one}, "
-                   f"ptr {matrix}, i64 {p.stride or columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")
+        fn.code.call_void(
+            callee, ("i32", str(blas.ROW_MAJOR)), ("i32", str(flag)), ("i64", rows), ("i64", columns), (of, one),
+            ("ptr", matrix), ("i64", p.stride or columns), ("ptr", x), ("i64", "1"), (of, beta), ("ptr", p.c),
+            ("i64", "1"))
     if fn.options.flush:
         float_state.exactly(fn.writer, fn.code, call)
     else:

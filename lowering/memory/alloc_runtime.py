@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..llvm import context
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Code
+from ..llvm.emit import Writer
 from . import result_buffers
 
 MOST = 2                    # largest number of sizes that a routine takes
@@ -131,10 +132,11 @@ def _of_product(writer: Writer, name: str) -> str:
     size = product(writer, code, "%bytes", names)
     if what == "result":
         _from_block(code, size)
-    slot = ", ptr %slot" if what == "scratch" else ""
-    made = code.op(f"call preserve_mostcc ptr @jitad.{'scratch' if slot else 'reserve'}(ptr %ctx{slot}, i64 {size})")
-    code.end(f"ret ptr {made}")
-    params = f"ptr %ctx{slot}, i64 %bytes" + "".join(f", i64 {n}" for n in names)
+    slot = [("ptr", "%slot")] if what == "scratch" else []
+    made = code.call("ptr", f"@jitad.{'scratch' if slot else 'reserve'}", ("ptr", "%ctx"), *slot, ("i64", size),
+                     flags="preserve_mostcc")
+    code.ret("ptr", made)
+    params = ", ".join(f"{t} {x}" for t, x in [("ptr", "%ctx"), *slot, ("i64", "%bytes"), *(("i64", n) for n in names)])
     return f"define preserve_mostcc ptr @{name}({params}) nounwind {{\n{code.text()}\n}}\n"
 
 
@@ -143,23 +145,23 @@ def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str
     total, over = first, ""
     for n in sizes:
         callee = writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
-        pair = code.op(f"call {{ i64, i1 }} {callee}(i64 {total}, i64 {n})")
-        total, flag = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), code.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
-        over = code.op(f"or i1 {over}, {flag}") if over else flag
-    return code.op(f"select i1 {over}, i64 -1, i64 {total}") if over else total
+        pair = code.call("{ i64, i1 }", callee, ("i64", total), ("i64", n))
+        total, flag = code.extract("i64", "{ i64, i1 }", pair, 0), code.extract("i1", "{ i64, i1 }", pair, 1)
+        over = code.arith("or", "i1", over, flag) if over else flag
+    return code.select(over, "i64", "-1", total) if over else total
 
 
 def _from_block(code: Code, size: str) -> None:
     """Emit: return a block if the size is large and there is one."""
     large, take, taken, arena = (code.label(hint) for hint in ("large", "take", "taken", "arena"))
-    code.branch(code.op(f"icmp uge i64 {size}, {result_buffers.LARGE}"), large, arena)
+    code.branch(code.icmp("uge", "i64", size, str(result_buffers.LARGE)), large, arena)
     code.start(large)
-    at = code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset('blocks_take')}")
-    routine = code.op(f"load ptr, ptr {at}, align 8")
-    code.branch(code.op(f"icmp ne ptr {routine}, null"), take, arena)
+    at = code.address("i8", "%ctx", context.offset("blocks_take"))
+    routine = code.load("ptr", at)
+    code.branch(code.icmp("ne", "ptr", routine, "null"), take, arena)
     code.start(take)
-    block = code.op(f"call ptr {routine}(ptr %ctx, i64 {size}) nounwind")
-    code.branch(code.op(f"icmp ne ptr {block}, null"), taken, arena)
+    block = code.call("ptr", routine, ("ptr", "%ctx"), ("i64", size), note=" nounwind")
+    code.branch(code.icmp("ne", "ptr", block, "null"), taken, arena)
     code.start(taken)
-    code.end(f"ret ptr {block}")
+    code.ret("ptr", block)
     code.start(arena)

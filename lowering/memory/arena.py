@@ -18,6 +18,7 @@ from ...ir.types import Array, Stack
 from ...passes.analysis.loops import Loop
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import context, types
+from ..llvm.code import Fragment
 from ..llvm.types import Buffer
 from ..planning.buffer_placement import is_small
 from . import arena_runtime, result_buffers
@@ -59,7 +60,7 @@ def cleared(fn: FunctionBuilder, type: Array, unknown: Sequence[str]) -> str:
     ptr = _reserve_array(fn, type, sizes)
     size = fn.mul(fn.product(sizes), str(types.width(type.dtype)))
     fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
-    fn.code.do(f"call void @llvm.memset.p0.i64(ptr {ptr}, i8 0, i64 {size}, i1 false)")
+    fn.code.call_void("@llvm.memset.p0.i64", ("ptr", ptr), ("i8", "0"), ("i64", size), ("i1", "false"))
     return ptr
 
 
@@ -75,14 +76,14 @@ def _result(fn: FunctionBuilder, size: str) -> str:
     code = fn.code
     ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
     out = code.phi("ptr", done, "a")
-    code.branch(code.op(f"icmp uge i64 {size}, {result_buffers.LARGE}", "c"), ask, arena)
+    code.branch(code.icmp("uge", "i64", size, str(result_buffers.LARGE), hint="c"), ask, arena)
     code.start(ask)
-    routine = code.op(f"load ptr, ptr {fn.field('blocks_take')}, align 8")
-    code.branch(code.op(f"icmp ne ptr {routine}, null", "c"), take, arena)
+    routine = code.load("ptr", fn.field("blocks_take"))
+    code.branch(code.icmp("ne", "ptr", routine, "null", hint="c"), take, arena)
     code.start(take)
-    taken = code.op(f"call ptr {routine}(ptr %ctx, i64 {size}) nounwind")
+    taken = code.call("ptr", routine, ("ptr", "%ctx"), ("i64", size), note=" nounwind")
     code.add_incoming(out, taken)
-    code.branch(code.op(f"icmp ne ptr {taken}, null", "c"), done, arena)
+    code.branch(code.icmp("ne", "ptr", taken, "null", hint="c"), done, arena)
     code.start(arena)
     made = reserve(fn, size, ALIGN)
     code.add_incoming(out, made)
@@ -119,9 +120,9 @@ def _reserve_array(fn: FunctionBuilder, type: Array, sizes: Sequence[str], resul
         return _result(fn, size) if result else reserve(fn, size, ALIGN)
     given: Sequence[object] = (known, *unknown) if len(unknown) <= MOST else [_bytes(fn, type, sizes)]
     callee = reserving(fn.writer, len(given) - 1, "scratch" if slot else "result" if result else "reserve")
-    args = ["ptr %ctx", *([f"ptr {slot}"] if slot else ()), *(f"i64 {n}" for n in given)]
-    at = fn.code.op(f"call preserve_mostcc ptr {callee}({', '.join(args)})", "a")
-    fn.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.shortage(context.MEMORY))
+    args = [("ptr", "%ctx"), *([("ptr", slot)] if slot else ()), *(("i64", str(n)) for n in given)]
+    at = fn.code.call("ptr", callee, *args, flags="preserve_mostcc", hint="a")
+    fn.require(fn.code.icmp("ne", "ptr", at, "null", hint="fits"), fn.shortage(context.MEMORY))
     fn.allocates()
     return at
 
@@ -129,18 +130,21 @@ def _reserve_array(fn: FunctionBuilder, type: Array, sizes: Sequence[str], resul
 def reserve(fn: FunctionBuilder, size: str, align: int) -> str:
     """A pointer to ``size`` new bytes; the program raises ``MemoryError`` if the arena is full."""
     code, field = fn.code, fn.field("arena_top")
-    top = code.op(f"load ptr, ptr {field}, align 8", "top")
-    end = code.op(f"load ptr, ptr {fn.field('arena_end')}, align 8", "end")
-    at, limit = code.op(f"ptrtoint ptr {top} to i64"), code.op(f"ptrtoint ptr {end} to i64")
+    top = code.load("ptr", field, hint="top")
+    end = code.load("ptr", fn.field("arena_end"), hint="end")
+    at, limit = code.cast("ptrtoint", "ptr", top, "i64"), code.cast("ptrtoint", "ptr", end, "i64")
     room = fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
-    free = code.op(f"call i64 {room}(i64 {limit}, i64 {at})", "free")
-    fn.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), fn.shortage(context.MEMORY))
+    free = code.call("i64", room, ("i64", limit), ("i64", at), hint="free")
+    fn.require(code.icmp("ule", "i64", size, free, hint="fits"), fn.shortage(context.MEMORY))
     if align > 8:                                    # ``arena_end`` leaves a margin for this step
-        step = code.op(f"and i64 {code.op(f'sub i64 0, {at}')}, {align - 1}")
-        top = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {step}", "a")
-    rounded = str((int(size) + 7) & -8) if size[0] != "%" else code.op(f"and i64 {code.op(f'add i64 {size}, 7')}, -8")
-    after = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {rounded}")
-    code.do(f"store ptr {after}, ptr {field}, align 8")
+        step = code.arith("and", "i64", code.arith("sub", "i64", "0", at), str(align - 1))
+        top = code.address("i8", top, step, hint="a")
+    if size[0] == "%":
+        rounded = code.arith("and", "i64", code.arith("add", "i64", size, "7"), "-8")
+    else:
+        rounded = str((int(size) + 7) & -8)
+    after = code.address("i8", top, rounded)
+    code.store("ptr", after, field)
     fn.allocates()
     return top
 
@@ -153,7 +157,7 @@ class Recycler:
     def __init__(self, fn: FunctionBuilder, loop: Loop) -> None:
         self.fn, self.loop = fn, loop
         self.state = ""
-        self.entrances: list[list[str]] = []
+        self.entrances: list[Fragment] = []
         held = fn.places.steady | fn.places.slotted
         self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in held]
 
@@ -165,15 +169,13 @@ class Recycler:
 
     def _fill_gaps(self) -> None:
         """Write the code at the entries, once an iteration is known to allocate.  Other loops need no mark."""
-        code = self.fn.code
         self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         for gap in self.entrances:
-            field, top, at = code.fresh("field"), code.fresh("mark"), code.fresh()
-            gap += [f"{field} = getelementptr inbounds i8, ptr %ctx, i64 {context.offset('arena_top')}",
-                    f"{top} = load i64, ptr {field}, align 8",
-                    f"store i64 {top}, ptr {self.state}, align 8",
-                    f"{at} = getelementptr inbounds i8, ptr {self.state}, i64 8",
-                    f"call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {8 * arena_runtime.LOOP_WORDS - 8}, i1 false)"]
+            field = gap.address("i8", "%ctx", context.offset("arena_top"), hint="field")
+            gap.store("i64", gap.load("i64", field, hint="mark"), self.state)
+            size = str(8 * arena_runtime.LOOP_WORDS - 8)
+            gap.call_void("@llvm.memset.p0.i64", ("ptr", gap.address("i8", self.state, 8)), ("i8", "0"), ("i64", size),
+                          ("i1", "false"))
         self.entrances.clear()
 
     def next(self, passed: list[types.Lowered]) -> None:
@@ -237,7 +239,7 @@ def _out_of_frame(fn: FunctionBuilder, v: Value, value: types.Lowered) -> types.
 
 def _copy(fn: FunctionBuilder, to: str, source: str, size: str) -> None:
     callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    fn.code.do(f"call void {callee}(ptr {to}, ptr {source}, i64 {size}, i1 false)")
+    fn.code.call_void(callee, ("ptr", to), ("ptr", source), ("i64", size), ("i1", "false"))
 
 
 class Slots:
@@ -281,11 +283,11 @@ def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequenc
     Without arrays the top is set back to the mark inline, and ``state`` is a register.
     """
     code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
-    mark = code.op(f"load i64, ptr {state}, align 8")
-    top = code.op(f"load i64, ptr {fn.field('arena_top')}, align 8", "top")
+    mark = code.load("i64", state)
+    top = code.load("i64", fn.field("arena_top"), hint="top")
     call, done, before = code.label("move"), code.label("moved"), code.here
     out = [code.phi("ptr", done) for _ in buffers]
-    code.branch(code.op(f"icmp ne i64 {top}, {mark}", "c"), call, done)
+    code.branch(code.icmp("ne", "i64", top, mark, hint="c"), call, done)
     code.start(call)
     if not buffers:
         _lower_top(fn, top, mark)
@@ -294,17 +296,17 @@ def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequenc
         return []
     table = code.alloca("i64", 2 * len(buffers))
     for i, b in enumerate(buffers):
-        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
+        at = code.address("i8", table, 16 * i)
         if fn.target.has_short_pointers:                 # the routine reads the whole word
-            code.do(f"store i64 0, ptr {at}, align 8")
-        code.do(f"store ptr {b.ptr}, ptr {at}, align 8")
-        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i + 8}")
-        code.do(f"store i64 {fn.mul(fn.product(b.sizes), str(types.width(b.dtype)))}, ptr {at}, align 8")
+            code.store("i64", "0", at)
+        code.store("ptr", b.ptr, at)
+        at = code.address("i8", table, 16 * i + 8)
+        code.store("i64", fn.mul(fn.product(b.sizes), str(types.width(b.dtype))), at)
     callee = arena_runtime.declare(fn.writer, routine)
-    code.do(f"call void {callee}(ptr %ctx, ptr {state}, i64 {len(buffers)}, ptr {table})")
+    code.call_void(callee, ("ptr", "%ctx"), ("ptr", state), ("i64", str(len(buffers))), ("ptr", table))
     for i, (b, phi) in enumerate(zip(buffers, out)):
-        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
-        code.add_incoming(phi, code.op(f"load ptr, ptr {at}, align 8"))
+        at = code.address("i8", table, 16 * i)
+        code.add_incoming(phi, code.load("ptr", at))
         code.add_incoming(phi, b.ptr, before)
     code.jump(done)
     code.start(done)
@@ -315,6 +317,6 @@ def _lower_top(fn: FunctionBuilder, top: str, mark: str) -> None:
     """Release everything above the mark, and record the highest top."""
     code, high = fn.code, fn.field("arena_high")
     umax = fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
-    higher = code.op(f"call i64 {umax}(i64 {top}, i64 {code.op(f'load i64, ptr {high}, align 8')})")
-    code.do(f"store i64 {higher}, ptr {high}, align 8")
-    code.do(f"store i64 {mark}, ptr {fn.field('arena_top')}, align 8")
+    higher = code.call("i64", umax, ("i64", top), ("i64", code.load("i64", high)))
+    code.store("i64", higher, high)
+    code.store("i64", mark, fn.field("arena_top"))

@@ -18,6 +18,7 @@ from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Block, Value
 from ...passes.analysis.loops import Loop
 from ..builder.function_builder import FunctionBuilder
+from ..llvm.code import Fragment
 
 
 class Scratch:
@@ -25,14 +26,15 @@ class Scratch:
 
     def __init__(self, fn: FunctionBuilder) -> None:
         self.fn = fn
-        self._entrances: dict[Loop, list[list[str]]] = {}
+        self._entrances: dict[Loop, list[Fragment]] = {}
         self._slots: dict[Loop, list[str]] = {}
         self._where: dict[Value, set[Block]] | None = None
 
     def enter(self, loop: Loop) -> None:
         """Record an entry of a loop that releases nothing."""
         gap = self.fn.code.gap()
-        gap += map(_empty, self._slots.get(loop, ()))
+        for slot in self._slots.get(loop, ()):
+            gap.store("ptr", "null", slot)
         self._entrances.setdefault(loop, []).append(gap)
 
     def slot(self, v: Value) -> str:
@@ -47,7 +49,7 @@ class Scratch:
         name = fn.code.alloca("i64", 2)
         self._slots.setdefault(loop, []).append(name)
         for gap in self._entrances[loop]:
-            gap.append(_empty(name))
+            gap.store("ptr", "null", name)
         return name
 
     def _is_dead_behind(self, v: Value, loop: Loop) -> bool:
@@ -70,7 +72,3 @@ class Scratch:
             for v in filter(is_array, values):
                 where.setdefault(plan.roots.find(v), set()).add(block)
         return where
-
-
-def _empty(slot: str) -> str:
-    return f"store ptr null, ptr {slot}, align 8"

@@ -45,12 +45,12 @@ def _push(fn: FunctionBuilder, op: Op) -> None:
         else:
             parts.append(lowered)
     frame = arena.reserve(fn, str(8 + 8 * len(parts)), align=8)
-    code.do(f"store ptr {below}, ptr {frame}, align 8")
+    code.store("ptr", below, frame)
     for i, (t, x) in enumerate(zip(_fields([v.type for v in op.operands[1:]]), parts)):
-        at = code.op(f"getelementptr inbounds i8, ptr {frame}, i64 {8 + 8 * i}", "at")
+        at = code.address("i8", frame, 8 + 8 * i, hint="at")
         if t == "i1":
-            t, x = "i8", code.op(f"zext i1 {x} to i8")
-        code.do(f"store {t} {x}, ptr {at}, align 8")
+            t, x = "i8", code.cast("zext", "i1", x, "i8")
+        code.store(t, x, at)
     fn.values[op.result] = frame
 
 
@@ -65,9 +65,9 @@ def _load(fn: FunctionBuilder, frame: str, kept: list[Type]) -> list[str]:
     """The parts of a frame, the pointer to the frame below first."""
     code, parts = fn.code, []
     for i, t in enumerate(_fields(kept)):
-        at = code.op(f"getelementptr inbounds i8, ptr {frame}, i64 {8 * i}", "at") if i else frame
-        x = code.op(f"load {'i8' if t == 'i1' else t}, ptr {at}, align 8", "v" if i else "below")
-        parts.append(code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x)
+        at = code.address("i8", frame, 8 * i, hint="at") if i else frame
+        x = code.load("i8" if t == "i1" else t, at, hint="v" if i else "below")
+        parts.append(code.icmp("ne", "i8", x, "0") if t == "i1" else x)
     return parts
 
 
@@ -76,7 +76,7 @@ def _or_zeros(fn: FunctionBuilder, op: Op, frame: str, kept: list[Type]) -> list
     code = fn.code
     some, none, done = code.label("some"), code.label("none"), code.label("popped")
     out = [code.phi(t, done, "popped") for t in _fields(kept)]
-    code.branch(code.op(f"icmp eq ptr {frame}, null", "empty"), none, some)
+    code.branch(code.icmp("eq", "ptr", frame, "null", hint="empty"), none, some)
     code.start(none)
     sizes = iter([fn.scalar(v) for v in op.operands[1:]])
     zeros: list[str] = []

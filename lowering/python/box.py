@@ -15,7 +15,8 @@ from ...ir.types import Scalar, Type
 from ...pytree import Structure
 from ..llvm import capi, types
 from ..llvm.capi import function, pointer
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer
 from ..llvm.types import Buffer, Lowered
 from ..memory import result_buffers
 from .unbox import is_namedtuple, is_record
@@ -55,7 +56,7 @@ class Boxer:
     ``context`` is the context whose blocks arrays may be in, or ``""`` if they cannot be in blocks.
     """
 
-    def __init__(self, writer: Writer, code: Code, fail: str, likely: str) -> None:
+    def __init__(self, writer: Writer, code: Assembly, fail: str, likely: str) -> None:
         self.writer, self.code, self.fail, self.likely = writer, code, fail, likely
         self.context = ""
         self.root = "null"

@@ -12,7 +12,8 @@ from functools import partial
 
 from ..llvm import context
 from ..llvm.capi import function, immortal, named
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer
 from ..memory import context_runtime
 from ..memory import result_buffers as blocks
 
@@ -42,7 +43,7 @@ class Lease:
     ``effort`` is the estimate of ``run_length.effort``.  ``blocks`` is True if the function may ask for blocks.
     """
 
-    def __init__(self, writer: Writer, code: Code, likely: str, effort: str, blocks: bool) -> None:
+    def __init__(self, writer: Writer, code: Assembly, likely: str, effort: str, blocks: bool) -> None:
         self.writer, self.code, self.likely, self.effort, self.blocks = writer, code, likely, effort, blocks
         for text in context_runtime.INTRINSICS:
             writer.declare(*text)

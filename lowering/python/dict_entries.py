@@ -18,7 +18,7 @@ from typing import Any
 from ...frontend.captured.guards import Guard
 from ...frontend.captured.places import Place
 from ..llvm import cpython_layout as layout
-from ..llvm.emit import Code
+from ..llvm.code import Assembly
 from .guard_tables import FEW, all_zero, entries_hold
 from .hints import NEVER, Hints, numbers
 from .unbox import Unboxer
@@ -142,7 +142,7 @@ class DictEntries:
         copies, moved = u.code.alloca(f"[{len(names)} x ptr]"), u.code.alloca("i64")
         u.code.do(f"store i64 0, ptr {moved}, align 8")
 
-        def difference(code: Code, number: str, row: str) -> str:
+        def difference(code: Assembly, number: str, row: str) -> str:
             offset = code.op(f"load i64, ptr {row}, align 8")
             entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
             copy = code.op(f"getelementptr inbounds ptr, ptr {copies}, i64 {number}")

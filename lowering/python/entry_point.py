@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from ...ir.types import Array
 from ..llvm import capi, context, float_state, types
 from ..llvm.capi import function, pointer
-from ..llvm.emit import Code, Writer, global_name, symbol
+from ..llvm.code import Assembly
+from ..llvm.emit import Writer, global_name, symbol
 from ..memory import result_buffers
 from ..planning.buffer_placement import is_small
 from .box import Boxer, Computed, Fixed, Leaf, buildable
@@ -47,7 +48,7 @@ def write(writer: Writer, entry: Entry) -> str:
 class _EntryWriter:
     def __init__(self, writer: Writer, entry: Entry) -> None:
         self.writer, self.entry = writer, entry
-        self.code = code = Code()
+        self.code = code = Assembly()
         self.likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
         self.miss, self.failed, self.unmade = code.label("miss"), code.label("failed"), code.label("unmade")
         wary = any(a.structure is not None and runs_python(a.structure) for a in entry.arguments)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..llvm.capi import pointer
-from ..llvm.emit import Code
+from ..llvm.code import Assembly
 from .hints import Hints
 from .unbox import Unboxer
 
@@ -26,7 +26,7 @@ def words_hold(u: Unboxer, hints: Hints, expected: Sequence[tuple[tuple[Any, int
         return
     table = hints.constants([x for row in expected for x in row])
 
-    def difference(code: Code, number: str, row: str) -> str:
+    def difference(code: Assembly, number: str, row: str) -> str:
         address = code.op(f"load ptr, ptr {row}, align 8")
         there = code.op(f"load i64, ptr {address}, align 8")
         return code.op(f"xor i64 {there}, {u.load('i64', row, 8)}")
@@ -38,7 +38,7 @@ def entries_hold(u: Unboxer, keys: str, table: str, count: int) -> None:
 
     ``keys``: its table of keys; each row of ``table`` is the offset of an entry there, its key and its value.
     """
-    def difference(code: Code, number: str, row: str) -> str:
+    def difference(code: Assembly, number: str, row: str) -> str:
         offset = code.op(f"load i64, ptr {row}, align 8")
         entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
         key = code.op(f"xor i64 {u.load('i64', entry, 0)}, {u.load('i64', row, 8)}")
@@ -47,7 +47,7 @@ def entries_hold(u: Unboxer, keys: str, table: str, count: int) -> None:
     all_zero(u, table, 24, count, difference)
 
 
-def all_zero(u: Unboxer, table: str, step: int, count: int, of: Callable[[Code, str, str], str]) -> None:
+def all_zero(u: Unboxer, table: str, step: int, count: int, of: Callable[[Assembly, str, str], str]) -> None:
     """Require that ``of(code, number, row)`` is zero for each row of a table."""
     code = u.code
     before, loop, done = code.here, code.label("guards"), code.label("held")

@@ -19,7 +19,7 @@ from ...ir.types import F64, Array
 from ..llvm import capi
 from ..llvm import cpython_layout as layout
 from ..llvm.capi import function, pointer
-from ..llvm.emit import Code
+from ..llvm.code import Assembly
 from .attributes import Attributes
 from .dict_entries import DictEntries
 from .guard_tables import FEW, words_hold
@@ -326,7 +326,7 @@ def _key(meaning: tuple[Any, ...]) -> Any:
 
 def readable(guards: Sequence[Guard], captured: Sequence[tuple[Place, Leaf]], objects: Sequence[int]) -> bool:
     """True if machine code can test all these guards and read these values."""
-    unboxer = Unboxer(Code(), "miss", "")
+    unboxer = Unboxer(Assembly(), "miss", "")
     try:
         Reads(unboxer, guards, captured, {i: "null" for i in objects}, True).run()
     except Unreadable:

@@ -12,7 +12,7 @@ from typing import Protocol
 from ...ir.types import Array, Scalar, Type
 from ..llvm import capi, types
 from ..llvm.capi import function, pointer
-from ..llvm.emit import Code
+from ..llvm.code import Assembly
 
 
 class LeafType(Protocol):
@@ -33,7 +33,7 @@ class ValueUnboxer:
     read.
     """
 
-    def __init__(self, code: Code, miss: str, likely: str, wary: bool = False) -> None:
+    def __init__(self, code: Assembly, miss: str, likely: str, wary: bool = False) -> None:
         self.code, self.miss, self.likely, self.wary = code, miss, likely, wary
         self.held: list[str] = []
         self.arrays: set[str] = set()            # those for which ``keep_array`` was called

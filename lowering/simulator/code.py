@@ -64,8 +64,8 @@ class Loaded:
         return [(at, size, constant) for at, (_, size, constant) in zip(row, self.prepared.globals)]
 
 
-def load(image: Image, checked: bool = False) -> Loaded:
-    """Compile an image; ``checked`` code checks its accesses to memory."""
+def load(image: Image, checked: bool = False, level: int = 1) -> Loaded:
+    """Compile an image at a level of LLVM's; ``checked`` code checks its accesses to memory."""
     parts = prepared(defined(image.text, "sim"), checked)
     for kernel in image.kernels:
         if kernel.name not in parts.parameters:
@@ -77,7 +77,7 @@ def load(image: Image, checked: bool = False) -> Loaded:
     names = ["gpu.state", "gpu.shared", *(_entry(k.name) for k in image.kernels)]
     if checked and parts.globals:
         names.append("gpu.globals")
-    return Loaded(image, parts, Native(source, Options(), names, {}), checked)
+    return Loaded(image, parts, Native(source, Options(level=level), names, {}), checked)
 
 
 @cache

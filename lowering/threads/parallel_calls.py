@@ -24,7 +24,8 @@ from ...passes.analysis.loops import loop_forest
 from ..builder.function_builder import FunctionBuilder
 from ..builder.module_builder import ModuleBuilder
 from ..llvm import types
-from ..llvm.emit import Code, global_name, symbol
+from ..llvm.code import Code
+from ..llvm.emit import global_name, symbol
 from ..llvm.types import Buffer, Lowered
 from ..math import ops
 from ..memory import arena
@@ -64,18 +65,18 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
     own = _in_place(fn.module, callee)
     if not {i for i, role in enumerate(roles) if role == "each"} <= own:
         return _alone(fn, callee, args, own)
-    threads = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
+    threads = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
     several, alone, after = code.label("several"), code.label("alone"), code.label("after")
     outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
     trip = fn.scalar(op.operands[1])
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
     if callee.attrs.get("lanes"):                            # a share of fewer iterations would have no vectors
-        least = code.op(f"udiv i64 {trip}, {2 * LANES if op.attrs.get('uneven') else LANES}")
-        threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {least})", "threads")
-    many = code.op(f"shl i64 {threads}, 1") if op.attrs.get("uneven") else threads
-    shares = code.op(f"call i64 {smin}(i64 {many}, i64 {trip})", "shares")
-    threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {trip})", "threads")
-    code.branch(code.op(f"icmp sgt i64 {threads}, 1", "c"), several, alone)
+        least = code.arith("udiv", "i64", trip, str(2 * LANES if op.attrs.get("uneven") else LANES))
+        threads = code.call("i64", smin, ("i64", threads), ("i64", least), hint="threads")
+    many = code.arith("shl", "i64", threads, "1") if op.attrs.get("uneven") else threads
+    shares = code.call("i64", smin, ("i64", many), ("i64", trip), hint="shares")
+    threads = code.call("i64", smin, ("i64", threads), ("i64", trip), hint="threads")
+    code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
     code.start(several)
 
     def leave(results: list[Lowered]) -> None:
@@ -99,8 +100,8 @@ def _alone(fn: FunctionBuilder, callee: Function, args: list[Lowered], own: set[
             if i not in own:
                 size = fn.mul(fn.product(given.sizes), str(types.width(given.dtype)))
                 fn.writer.declare("llvm.memmove.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-                into = f"ptr {given.ptr}, ptr {result.ptr}"
-                fn.code.do(f"call void @llvm.memmove.p0.p0.i64({into}, i64 {size}, i1 false)")
+                fn.code.call_void("@llvm.memmove.p0.p0.i64", ("ptr", given.ptr), ("ptr", result.ptr), ("i64", size),
+                                  ("i1", "false"))
             results[i] = given
     return results
 
@@ -118,33 +119,32 @@ class _Several:
     def run(self, threads: str) -> list[Lowered]:
         fn, code = self.fn, self.fn.code
         top = fn.field("arena_top")
-        mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
+        mark = code.load("ptr", top, hint="mark")
         job = code.alloca("i64", len(thread_pool.HEAD) + self.layout.arguments, 8)
         width = 8 * self.layout.width
         rows = arena.reserve(fn, fn.mul(self.shares, str(width)), 8)
         own = {i: self._arrays(i, rows, width) for i in self.sums}
         share = _ShareWriter(fn.module, self.callee, self.roles, self.layout).write()
-        head = {"shares": f"i64 {self.shares}", "threads": f"i64 {threads}", "trip": f"i64 {self.args[1]}",
-                "rows": f"ptr {rows}", "width": f"i64 {width}", "share": f"ptr {share}"}
+        head = {"shares": ("i64", self.shares), "threads": ("i64", threads), "trip": ("i64", str(self.args[1])),
+                "rows": ("ptr", rows), "width": ("i64", str(width)), "share": ("ptr", share)}
         for name, word in head.items():
-            self._put(job, thread_pool.at(name), word)
+            self._put(job, thread_pool.at(name), *word)
         at = 8 * len(thread_pool.HEAD)
         for kind, value in zip(self.kinds[2:], self.args[2:]):
             for t, part in zip(types.parts_of(kind), types.split(value)):
-                self._put(job, at, f"i8 {code.op(f'zext i1 {part} to i8')}" if t == "i1" else f"{t} {part}")
+                self._put(job, at, *(("i8", code.cast("zext", "i1", part, "i8")) if t == "i1" else (t, part)))
                 at += 8
-        status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
-        fn.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+        status = code.call("i32", thread_pool.run(fn.writer), ("ptr", "%ctx"), ("ptr", job), hint="status")
+        fn.require(code.icmp("eq", "i32", status, "0", hint="c"), status)
         results = [self._result(i, rows, width, own.get(i)) for i in range(len(self.roles))]
-        code.do(f"store ptr {mark}, ptr {top}, align 8")
+        code.store("ptr", mark, top)
         return results
 
-    def _put(self, base: str, offset: int, value: str) -> None:
-        where = self.fn.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
-        self.fn.code.do(f"store {value}, ptr {where}, align 8")
+    def _put(self, base: str, offset: int, type: str, value: str) -> None:
+        self.fn.code.store(type, value, self.fn.code.address("i8", base, offset))
 
     def _row(self, rows: str, s: str, width: int) -> str:
-        return self.fn.code.op(f"getelementptr inbounds i8, ptr {rows}, i64 {self.fn.mul(s, str(width))}", "row")
+        return self.fn.code.address("i8", rows, self.fn.mul(s, str(width)), hint="row")
 
     def _arrays(self, i: int, rows: str, width: int) -> str:
         """Reserve arrays for all shares but the first and store their addresses in the rows; returns their size."""
@@ -152,12 +152,12 @@ class _Several:
         given = self.args[2 + i]
         assert isinstance(given, Buffer)
         size = fn.mul(fn.product(given.sizes), str(types.width(given.dtype)))
-        size = fn.mul(code.op(f"lshr i64 {code.op(f'add i64 {size}, 63')}, 6"), "64")
+        size = fn.mul(code.arith("lshr", "i64", code.arith("add", "i64", size, "63"), "6"), "64")
         all_of = arena.reserve(fn, fn.mul(fn.sub(self.shares, "1"), size), arena.ALIGN)
 
         def note(s: str, _: list[str]) -> list[str]:
-            mine = code.op(f"getelementptr inbounds i8, ptr {all_of}, i64 {fn.mul(fn.sub(s, '1'), size)}")
-            self._put(self._row(rows, s, width), self.layout.result(i), f"ptr {mine}")
+            mine = code.address("i8", all_of, fn.mul(fn.sub(s, "1"), size))
+            self._put(self._row(rows, s, width), self.layout.result(i), "ptr", mine)
             return []
         fn.plain_loop(self.shares, note, start="1")
         return size
@@ -182,7 +182,7 @@ class _Several:
         return fn.plain_loop(self.shares, join, [(types.register(t), begin)], start="1")[0]
 
     def _load(self, row: str, offset: int, t: Scalar) -> str:
-        return self.fn.load(t, self.fn.code.op(f"getelementptr inbounds i8, ptr {row}, i64 {offset}"))
+        return self.fn.load(t, self.fn.code.address("i8", row, offset))
 
     def _add_up(self, i: int, rows: str, width: int) -> Lowered:
         """Add the shares' arrays to the first share's, which is the caller's."""
@@ -191,8 +191,8 @@ class _Several:
         count, t = fn.product(total.sizes), total.dtype
 
         def share(s: str, _: list[str]) -> list[str]:
-            at = code.op(f"getelementptr inbounds i8, ptr {self._row(rows, s, width)}, i64 {self.layout.result(i)}")
-            part = code.op(f"load ptr, ptr {at}, align 8")
+            at = code.address("i8", self._row(rows, s, width), self.layout.result(i))
+            part = code.load("ptr", at)
 
             def element(k: str, _: list[str]) -> list[str]:
                 both = [fn.load(t, total.ptr, k), fn.load(t, part, k)]
@@ -234,32 +234,32 @@ class _ShareWriter:
         code, callee = self.code, self.callee
         self.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-        first = code.op("icmp eq i64 %share, 0", "first")
-        given = [f"i64 {bound}" for bound in thread_pool.bounds(code)]
+        first = code.icmp("eq", "i64", "%share", "0", hint="first")
+        given = [("ptr", "%ctx"), *(("i64", bound) for bound in thread_pool.bounds(code))]
         buffers: dict[int, Buffer] = {}
         at = 8 * len(thread_pool.HEAD)
         for k, t in enumerate(callee.param_types[2:]):
             parts, at = self._read(t, at)
             if k < len(self.roles):
                 parts = self._begin(k, t, parts, first, buffers)
-            given += [f"{kind} {part}" for kind, part in zip(types.parts_of(t), parts)]
+            given += zip(types.parts_of(t), parts)
         struct = types.result_struct(callee.result_types)
-        out = code.op(f"call {struct} {global_name(symbol(callee.name))}(ptr %ctx, {', '.join(given)})", "r")
-        status = code.op(f"extractvalue {struct} {out}, 0", "status")
+        out = code.call(struct, global_name(symbol(callee.name)), *given, hint="r")
+        status = code.extract("i32", struct, out, 0, hint="status")
         good, bad = code.label("good"), code.label("bad")
-        code.branch(code.op(f"icmp eq i32 {status}, 0", "c"), good, bad)
+        code.branch(code.icmp("eq", "i32", status, "0", hint="c"), good, bad)
         code.start(good)
         self._leave(struct, out, buffers)
-        code.end("ret i32 0")
+        code.ret("i32", "0")
         code.start(bad)
-        code.end(f"ret i32 {status}")
+        code.ret("i32", status)
         head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) nounwind"
         return self.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
 
     def _word(self, base: str, offset: int, t: str) -> str:
-        where = self.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
-        x = self.code.op(f"load {'i8' if t == 'i1' else t}, ptr {where}, align 8")
-        return self.code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x
+        where = self.code.address("i8", base, offset)
+        x = self.code.load("i8" if t == "i1" else t, where)
+        return self.code.icmp("ne", "i8", x, "0") if t == "i1" else x
 
     def _read(self, t: Type, at: int) -> tuple[list[str], int]:
         kinds = types.parts_of(t)
@@ -272,7 +272,7 @@ class _ShareWriter:
             return parts
         if isinstance(t, Scalar):
             kind = types.register(t)
-            return [code.op(f"select i1 {first}, {kind} {parts[0]}, {kind} {_neutral(role, t)}")]
+            return [code.select(first, kind, parts[0], _neutral(role, t))]
         assert isinstance(t, Array)
         fresh, go = code.label("fresh"), code.label("go")
         ptr = code.phi("ptr", go)
@@ -291,41 +291,42 @@ class _ShareWriter:
         """Fill a private array with the neutral element: −0 for floats, so that a sum of negative zeros stays −0."""
         code = self.code
         if not t.dtype.is_float:
-            code.do(f"call void @llvm.memset.p0.i64(ptr {mine}, i8 0, i64 {size}, i1 false)")
+            code.call_void("@llvm.memset.p0.i64", ("ptr", mine), ("i8", "0"), ("i64", size), ("i1", "false"))
             return
         body, done = code.label("clear"), code.label("cleared")
         at = code.phi("i64", body, "at")
         code.add_incoming(at, "0")
-        code.branch(code.op(f"icmp ne i64 {size}, 0", "c"), body, done)
+        code.branch(code.icmp("ne", "i64", size, "0", hint="c"), body, done)
         code.start(body)
-        where = code.op(f"getelementptr inbounds i8, ptr {mine}, i64 {at}")
-        code.do(f"store {types.memory(t.dtype)} {_neutral('add', t.dtype)}, ptr {where}, align {types.width(t.dtype)}")
-        following = code.op(f"add nuw i64 {at}, {types.width(t.dtype)}")
+        where = code.address("i8", mine, at)
+        code.store(types.memory(t.dtype), _neutral("add", t.dtype), where, align=types.width(t.dtype))
+        following = code.arith("add", "i64", at, str(types.width(t.dtype)), flags="nuw")
         code.add_incoming(at, following)
-        code.branch(code.op(f"icmp ult i64 {following}, {size}", "c"), body, done)
+        code.branch(code.icmp("ult", "i64", following, size, hint="c"), body, done)
         code.start(done)
 
     def _bytes(self, t: Array, sizes: Sequence[str]) -> str:
         total = str(types.width(t.dtype))
         for size, known in zip(sizes, t.dims):
-            total = self.code.op(f"mul i64 {total}, {size if known is None else known}")
+            total = self.code.arith("mul", "i64", total, size if known is None else str(known))
         return total
 
     def _leave(self, struct: str, out: str, buffers: dict[int, Buffer]) -> None:
         """Store numbers in the row, and copy sums in arrays to the share's array if they are elsewhere."""
         code, i = self.code, 1
         for k, t in enumerate(self.callee.result_types):
-            x = code.op(f"extractvalue {struct} {out}, {i}")
-            i += len(types.parts_of(t))
+            parts = types.parts_of(t)
+            x = code.extract(parts[0], struct, out, i)
+            i += len(parts)
             if isinstance(t, Scalar):
-                where = code.op(f"getelementptr inbounds i8, ptr %row, i64 {self.layout.result(k)}")
-                x = code.op(f"zext i1 {x} to i8") if t.is_bool else x
-                code.do(f"store {types.memory(t)} {x}, ptr {where}, align 8")
+                where = code.address("i8", "%row", self.layout.result(k))
+                x = code.cast("zext", "i1", x, "i8") if t.is_bool else x
+                code.store(types.memory(t), x, where)
             elif k in buffers:
                 move, done, to = code.label("move"), code.label("there"), buffers[k]
-                code.branch(code.op(f"icmp eq ptr {x}, {to.ptr}"), done, move)
+                code.branch(code.icmp("eq", "ptr", x, to.ptr), done, move)
                 code.start(move)
                 size = self._bytes(to.type, to.sizes)
-                code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to.ptr}, ptr {x}, i64 {size}, i1 false)")
+                code.call_void("@llvm.memcpy.p0.p0.i64", ("ptr", to.ptr), ("ptr", x), ("i64", size), ("i1", "false"))
                 code.jump(done)
                 code.start(done)

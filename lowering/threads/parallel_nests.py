@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from ...passes.parallel.duration import ENOUGH
 from ..builder.function_builder import FunctionBuilder, unlikely
-from ..llvm.emit import Code, global_name
+from ..llvm.code import Code
+from ..llvm.emit import global_name
+from ..llvm.instruction import Instruction
 from ..memory import arena
 from . import thread_pool
 
@@ -65,12 +67,12 @@ def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> l
     inside = fn.forest.loop_of(fn.block) is not None
     job, share = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), _share(fn, walk)
     time = fn.mul(fn.mul(walk.n, walk.each), str(walk.duration))
-    code.branch(code.op(f"icmp sgt i64 {time}, {ENOUGH}", "c"), ask, alone, unlikely(fn.writer) if inside else "")
+    code.branch(code.icmp("sgt", "i64", time, str(ENOUGH), hint="c"), ask, alone, unlikely(fn.writer) if inside else "")
     code.start(ask)
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-    crew = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
-    shares = code.op(f"call i64 {smin}(i64 {crew}, i64 {walk.n})", "shares")
-    code.branch(code.op(f"icmp sgt i64 {shares}, 1", "c"), several, alone)
+    crew = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
+    shares = code.call("i64", smin, ("i64", crew), ("i64", walk.n), hint="shares")
+    code.branch(code.icmp("sgt", "i64", shares, "1", hint="c"), several, alone)
     code.start(several)
     leave(_on_threads(fn, walk, job, share, shares, many=True))
     code.start(alone)
@@ -84,22 +86,22 @@ def _on_threads(fn: FunctionBuilder, walk: Walk, job: str, share: str, shares: s
     code = fn.code
     fn.count_iterations(walk.n, walk.each)
     width, top = 8 * (len(thread_pool.ROW) + len(walk.carried)), fn.field("arena_top")
-    mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
+    mark = code.load("ptr", top, hint="mark")
     rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
     words = {thread_pool.at(name): value for name, value in {
-        "shares": f"i64 {shares}", "threads": f"i64 {shares}", "trip": f"i64 {walk.n}", "rows": f"ptr {rows}",
-        "width": f"i64 {width}", "share": f"ptr {share}"}.items()}
+        "shares": ("i64", shares), "threads": ("i64", shares), "trip": ("i64", walk.n), "rows": ("ptr", rows),
+        "width": ("i64", str(width)), "share": ("ptr", share)}.items()}
     for i, (value, t) in enumerate(walk.captured.items()):
-        words[_argument(i)] = f"i8 {code.op(f'zext i1 {value} to i8')}" if t == "i1" else f"{t} {value}"
+        words[_argument(i)] = ("i8", code.cast("zext", "i1", value, "i8")) if t == "i1" else (t, value)
     for offset, word in words.items():
-        code.do(f"store {word}, ptr {_at(code, job, offset)}, align 8")
+        code.store(*word, _at(code, job, offset))
     if many:
-        status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
-        fn.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+        status = code.call("i32", thread_pool.run(fn.writer), ("ptr", "%ctx"), ("ptr", job), hint="status")
+        fn.require(code.icmp("eq", "i32", status, "0", hint="c"), status)
     else:
-        code.op(f"call i32 {share}(ptr %ctx, ptr {job}, i64 0, ptr {rows})")
+        code.call("i32", share, ("ptr", "%ctx"), ("ptr", job), ("i64", "0"), ("ptr", rows))
     results = _joined(fn, walk, rows, shares, width)
-    code.do(f"store ptr {mark}, ptr {top}, align 8")
+    code.store("ptr", mark, top)
     return results
 
 
@@ -112,7 +114,7 @@ def _result(i: int) -> int:
 
 
 def _at(code: Code, base: str, offset: int) -> str:
-    return code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+    return code.address("i8", base, offset)
 
 
 # --- the share's function -------------------------------------------------------------------------
@@ -128,12 +130,13 @@ def _share(fn: FunctionBuilder, walk: Walk) -> str:
 
         def body(i: str, values: list[str]) -> Sequence[str]:
             return walk.body(fn.add(first, i), values)
-        results = fn.plain_loop(code.op(f"sub nsw i64 {end}, {first}", "n"), body, walk.carried, note=walk.note)
+        trip = code.arith("sub", "i64", end, first, flags="nsw", hint="n")
+        results = fn.plain_loop(trip, body, walk.carried, note=walk.note)
         for i, ((t, _), value) in enumerate(zip(walk.carried, results)):
             if t == "i1":
-                t, value = "i8", code.op(f"zext i1 {value} to i8")
-            code.do(f"store {t} {value}, ptr {_at(code, '%row', _result(i))}, align 8")
-        code.end("ret i32 0")
+                t, value = "i8", code.cast("zext", "i1", value, "i8")
+            code.store(t, value, _at(code, "%row", _result(i)))
+        code.ret("i32", "0")
     finally:
         fn.code, outer.count = outer, code.count
     attributes = f"nounwind{fn.writer.vector_stack}"
@@ -146,9 +149,9 @@ def _load(code: Code, name: str, offset: int, t: str) -> None:
     """Load a captured value under its original name."""
     at = _at(code, "%job", offset)
     if t == "i1":
-        code.do(f"{name} = icmp ne i8 {code.op(f'load i8, ptr {at}, align 8', 'byte')}, 0")
+        code.append(Instruction("icmp", name, t, (code.load("i8", at, hint="byte"), "0"), ("i8",), "", "ne"))
     else:
-        code.do(f"{name} = load {t}, ptr {at}, align 8")
+        code.append(Instruction("load", name, t, (at,), (), "", "8"))
 
 
 # --- the caller -------------------------------------------------------------------------------------
@@ -158,7 +161,7 @@ def _joined(fn: FunctionBuilder, walk: Walk, rows: str, shares: str, width: int)
     code = fn.code
 
     def row(s: str) -> list[str]:
-        base = code.op(f"getelementptr inbounds i8, ptr {rows}, i64 {fn.mul(s, str(width))}", "row")
+        base = code.address("i8", rows, fn.mul(s, str(width)), hint="row")
         return [_read(code, base, _result(i), t) for i, (t, _) in enumerate(walk.carried)]
     if not walk.carried or walk.join is None:
         return []
@@ -168,5 +171,5 @@ def _joined(fn: FunctionBuilder, walk: Walk, rows: str, shares: str, width: int)
 
 
 def _read(code: Code, base: str, offset: int, t: str) -> str:
-    x = code.op(f"load {'i8' if t == 'i1' else t}, ptr {_at(code, base, offset)}, align 8")
-    return code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x
+    x = code.load("i8" if t == "i1" else t, _at(code, base, offset))
+    return code.icmp("ne", "i8", x, "0") if t == "i1" else x

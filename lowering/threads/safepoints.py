@@ -74,9 +74,9 @@ class Polling:
         """Subtract from a counter, by default the function's own; returns the remaining count."""
         code = self.code
         counter = counter or self._own_counter()
-        left = code.op(f"load i64, ptr {counter}, align 8")
-        left = code.op(f"sub i64 {left}, {weight}")           # no nsw: see _own_counter
-        code.do(f"store i64 {left}, ptr {counter}, align 8")
+        left = code.load("i64", counter)
+        left = code.arith("sub", "i64", left, str(weight))           # no nsw: see _own_counter
+        code.store("i64", left, counter)
         return left
 
     def _own_counter(self) -> str:
@@ -87,10 +87,9 @@ class Polling:
         """
         if not self._counter:
             self._counter = self.code.alloca("i64", 1, 8)
-            field, count = self.code.fresh("field"), self.code.fresh("count")
-            self.code.at_entry(f"{field} = getelementptr inbounds i8, ptr %ctx, i64 {context.offset('polls')}")
-            self.code.at_entry(f"{count} = load i64, ptr {field}, align 8")
-            self.code.at_entry(f"store i64 {count}, ptr {self._counter}, align 8")
+            entry = self.code.at_entry
+            field = entry.address("i8", "%ctx", context.offset("polls"), hint="field")
+            entry.store("i64", entry.load("i64", field, hint="count"), self._counter)
         return self._counter
 
     def poll(self, weight: int, counter: str = "") -> None:
@@ -99,15 +98,15 @@ class Polling:
         counter = counter or self._own_counter()
 
         def reset_and_ask() -> None:
-            self.code.do(f"store i64 {context.POLL_PERIOD}, ptr {counter}, align 8")
+            self.code.store("i64", str(context.POLL_PERIOD), counter)
             self.ask()
-        self.fn.if_(self.code.op(f"icmp slt i64 {left}, 0", "c"), reset_and_ask, rare=True)
+        self.fn.if_(self.code.icmp("slt", "i64", left, "0", hint="c"), reset_and_ask, rare=True)
 
     def ask(self) -> None:
         """Call the handler, if there is one, and fail if it requests a stop."""
         fn, code = self.fn, self.code
-        stop = code.op(f"call preserve_mostcc i32 {alloc_runtime.asking(fn.writer)}(ptr %ctx)", "stop")
-        fn.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
+        stop = code.call("i32", alloc_runtime.asking(fn.writer), ("ptr", "%ctx"), flags="preserve_mostcc", hint="stop")
+        fn.require(code.icmp("eq", "i32", stop, "0", hint="c"), context.INTERRUPT)
 
     # --- loops over arrays ------------------------------------------------------------------------------
 
@@ -137,18 +136,18 @@ class Polling:
         code, length = self.code, self._strip_length(each)
         strip, again, done, before = code.label("strip"), code.label("again"), code.label("done"), code.here
         outs = [code.phi(t, done) for t, _ in carried]
-        code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), strip, done)
+        code.branch(code.icmp("sgt", "i64", n, "0", hint="c"), strip, done)
         phis = [code.phi(t, strip) for t in ("i64", *(t for t, _ in carried))]
         for phi, value in zip([*phis, *outs], ["0", *(v for _, v in carried), *(v for _, v in carried)]):
             code.add_incoming(phi, value, before)
         code.start(strip)
         smin = self.fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-        step = code.op(f"call i64 {smin}(i64 {code.op(f'sub nsw i64 {n}, {phis[0]}')}, i64 {length})")
-        end = code.op(f"add nsw i64 {phis[0]}, {step}", "limit")
+        step = code.call("i64", smin, ("i64", code.arith("sub", "i64", n, phis[0], flags="nsw")), ("i64", length))
+        end = code.arith("add", "i64", phis[0], step, flags="nsw", hint="limit")
         values = run(phis[0], end, phis[1:])
         for out, value in zip(outs, values):
             code.add_incoming(out, value)
-        code.branch(code.op(f"icmp slt i64 {end}, {n}", "c"), again, done)
+        code.branch(code.icmp("slt", "i64", end, n, hint="c"), again, done)
         code.start(again)
         self.ask()
         for phi, value in zip(phis, [end, *values]):
@@ -162,9 +161,9 @@ class Polling:
         if each[0] != "%":
             return str(max(1, context.POLL_PERIOD // max(1, int(each))))
         umax = self.fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
-        most = self.code.op(f"call i64 {umax}(i64 {each}, i64 1)")
-        quotient = self.code.op(f"udiv i64 {context.POLL_PERIOD}, {most}")
-        return self.code.op(f"call i64 {umax}(i64 {quotient}, i64 1)")
+        most = self.code.call("i64", umax, ("i64", each), ("i64", "1"))
+        quotient = self.code.arith("udiv", "i64", str(context.POLL_PERIOD), most)
+        return self.code.call("i64", umax, ("i64", quotient), ("i64", "1"))
 
     # --- strip-mined loops ------------------------------------------------------------------------------
 
@@ -219,10 +218,11 @@ class Polling:
         code.jump(label)
         code.start(label)
         start = inner[count.iv.index]
-        left = code.op(f"sub nsw i64 {self.fn.scalar(count.trip)}, {start}")
+        assert isinstance(start, str)
+        left = code.arith("sub", "i64", self.fn.scalar(count.trip), start, flags="nsw")
         smin = self.fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-        step = code.op(f"call i64 {smin}(i64 {left}, i64 {context.POLL_PERIOD})")
-        self.strips[loop] = Strip(count, label, phis, code.op(f"add nsw i64 {start}, {step}", "limit"))
+        step = code.call("i64", smin, ("i64", left), ("i64", str(context.POLL_PERIOD)))
+        self.strips[loop] = Strip(count, label, phis, code.arith("add", "i64", start, step, flags="nsw", hint="limit"))
         return inner
 
     def end_strip(self, loop: Loop, head: str, note: str, args: Sequence[Lowered], leave: Callable[[], None]) -> None:
@@ -233,9 +233,9 @@ class Polling:
         code, strip = self.code, self.strips[loop]
         following, trip = self.fn.scalar(strip.count.next), self.fn.scalar(strip.count.trip)
         over, again, out = code.label("over"), code.label("again"), code.label("leave")
-        code.branch(code.op(f"icmp slt i64 {following}, {strip.limit}", "c"), head, over, note)
+        code.branch(code.icmp("slt", "i64", following, strip.limit, hint="c"), head, over, note)
         code.start(over)
-        code.branch(code.op(f"icmp slt i64 {following}, {trip}", "c"), again, out)
+        code.branch(code.icmp("slt", "i64", following, trip, hint="c"), again, out)
         code.start(again)
         self.ask()
         for phis, arg in zip(strip.phis, args):

@@ -23,7 +23,8 @@ from functools import partial
 from ...kernels import openmp
 from ..llvm import context, float_state
 from ..llvm.capi import function, named, symbols
-from ..llvm.emit import Code, Writer
+from ..llvm.code import Code
+from ..llvm.emit import Writer
 from ..memory import context_runtime
 
 HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share", "floats")
@@ -77,13 +78,13 @@ def define(writer: Writer) -> None:
 def bounds(code: Code) -> tuple[str, str]:
     """In the function of a share: its first iteration, and the end of its range."""
     def word(name: str) -> str:
-        where = code.op(f"getelementptr inbounds i8, ptr %job, i64 {at(name)}")
-        return code.op(f"load i64, ptr {where}, align 8", name)
+        where = code.address("i8", "%job", at(name))
+        return code.load("i64", where, hint=name)
 
     def begin(s: str) -> str:
-        return code.op(f"udiv i64 {code.op(f'mul nuw nsw i64 {trip}, {s}')}, {shares}")
+        return code.arith("udiv", "i64", code.arith("mul", "i64", trip, s, flags="nuw nsw"), shares)
     trip, shares = word("trip"), word("shares")
-    return begin("%share"), begin(code.op("add nuw nsw i64 %share, 1"))
+    return begin("%share"), begin(code.arith("add", "i64", "%share", "1", flags="nuw nsw"))
 
 
 _CREW = """define i64 @jitad.crew(ptr %ctx) nounwind {{

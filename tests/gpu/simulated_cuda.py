@@ -17,7 +17,8 @@ from jitad.lowering.gpu.image import Image, Kernel
 from jitad.lowering.simulator import code
 from jitad.lowering.simulator.launch import launch
 
-from jitad.gpu import bindings
+from jitad import compiler
+from jitad.gpu import bindings, cublas
 from jitad.gpu.cuda import CudaDriver
 from jitad.gpu.drivers import driver_of, using
 from tests.gpu.fake_cuda import CUresult, Device
@@ -36,7 +37,7 @@ class SimulatedCuda(Device):
         self.known: dict[str, tuple[Kernel, code.Loaded]] = {}
 
     def compile(self, image: Image, arch: str) -> str:
-        loaded = code.load(image)
+        loaded = code.load(image, level=compiler.llvm_level())
         for kernel in image.kernels:
             self.known[kernel.name] = kernel, loaded
             self.kernels[kernel.name] = self._runner(kernel, loaded)
@@ -53,7 +54,10 @@ class SimulatedCuda(Device):
 
 @contextmanager
 def device(memory: int = 1 << 28) -> Iterator[Driver]:
-    """A context in which ``target="cuda"`` has a stand-in, or the real device."""
+    """A context in which ``target="cuda"`` has a stand-in, or the real device.
+
+    The stand-in has no cuBLAS: the library may be installed, with PyTorch for example, but it needs a real device.
+    """
     if REAL:
         yield driver_of("cuda")
         return
@@ -62,4 +66,5 @@ def device(memory: int = 1 << 28) -> Iterator[Driver]:
     driver.debug = False
     with pytest.MonkeyPatch.context() as patch, using("cuda", driver):
         patch.setenv("JITAD_GPU_ARENA", "8")                 # MiB
+        patch.setattr(cublas, "library", lambda: None)
         yield driver

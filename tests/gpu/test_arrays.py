@@ -15,6 +15,8 @@ from jitad.gpu.arrays import DeviceArray, as_device
 from jitad.gpu.cuda import CudaDriver
 from jitad.gpu.drivers import driver_of
 
+pytestmark = pytest.mark.any_level
+
 X = np.arange(24.0).reshape(4, 6)
 
 

@@ -21,6 +21,8 @@ from jitad.gpu.recording import RecordingDriver
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu import simulated_cuda
 
+pytestmark = pytest.mark.any_level
+
 X = np.linspace(-1.0, 2.0, 300)
 RNG = np.random.default_rng(3)
 

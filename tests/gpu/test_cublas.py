@@ -20,13 +20,13 @@ RNG = np.random.default_rng(5)
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCublas]:
+def library() -> Iterator[FakeCublas]:
     """The library that ``target="cuda"`` finds."""
     if REAL:
         pytest.skip("the stand-in is not on a device")
-    with simulated_cuda.device() as driver:
+    with simulated_cuda.device() as driver, pytest.MonkeyPatch.context() as patch:
         fake = FakeCublas(driver.cuda)                           # type: ignore[attr-defined]
-        monkeypatch.setattr(cublas, "library", lambda: cublas.declared(fake))
+        patch.setattr(cublas, "library", lambda: cublas.declared(fake))
         yield fake
 
 
@@ -131,6 +131,18 @@ def test_graphs(library: FakeCublas) -> None:
     a.assign(2 * A)
     graph()
     np.testing.assert_allclose(out.numpy(), 2 * A @ B, rtol=1e-12)
+
+
+def test_the_stand_in_for_a_device_gets_no_real_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed one answers status 1 where there is no device."""
+    if REAL:
+        pytest.skip("the stand-in is not on a device")
+    installed = FakeCublas(None)                                 # type: ignore[arg-type]
+    installed.fail = 1
+    monkeypatch.setattr(cublas, "library", lambda: cublas.declared(installed))
+    with simulated_cuda.device():
+        np.testing.assert_allclose(jit(lambda a, b: a @ b, target="cuda")(A, B).numpy(), A @ B, rtol=1e-12)
+    assert cublas.name() == "cuBLAS (libcublas.so.13)"           # as before
 
 
 def test_the_library_that_is_installed() -> None:

@@ -17,6 +17,8 @@ from jitad.gpu import dlpack
 from jitad.gpu.arrays import DeviceArray, as_device
 from jitad.gpu.cuda import CudaDriver
 
+pytestmark = pytest.mark.any_level
+
 X = np.arange(24.0).reshape(4, 6)
 
 

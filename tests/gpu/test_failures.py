@@ -15,6 +15,8 @@ from jitad.gpu.cuda import CudaDriver
 from tests.gpu import simulated_cuda
 from tests.gpu.simulated_cuda import SimulatedCuda
 
+pytestmark = pytest.mark.any_level
+
 fails = pytest.mark.skipif(simulated_cuda.REAL, reason="failures of a stand-in for a device")
 X = np.linspace(-1.0, 2.0, 300)
 
@@ -89,6 +91,7 @@ def test_an_error_found_by_a_later_launch_names_no_line_of_another_kernel() -> N
 
 
 AT_EXIT = """
+import sys
 from jitad import gpu, jit
 import numpy as np
 from jitad.gpu import drivers
@@ -101,6 +104,13 @@ x = gpu.asarray(np.ones(3), "cuda")
 f = jit(lambda x: x + 1, target="cuda")
 y = f(x)
 graph = gpu.graph(f, x)
+class Last:                                              # what is left when the modules have been emptied
+    def __init__(self, *kept):
+        self.kept = kept
+    def __del__(self, names=vars(sys.modules["jitad.gpu.cuda"])):
+        names.update(dict.fromkeys(names))
+        del self.kept
+np.last = Last(f(x), fake, jit(lambda x: x + 1, target="cuda-sim")(np.ones(3)), gpu.asarray(np.ones(3), "cuda-sim"))
 print(graph().numpy())
 """
 

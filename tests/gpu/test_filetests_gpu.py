@@ -19,6 +19,8 @@ from tests.gpu.programs import downloaded, uploaded
 from tests.ir import filetest
 from tests.ir.test_filetests import FILES
 
+pytestmark = pytest.mark.any_level
+
 LEFT_OUT = {"verify", "structure", "loop_verify", "loop_print"}
 
 

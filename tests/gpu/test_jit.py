@@ -19,6 +19,8 @@ from jitad.gpu.recording import RecordingDriver, failures
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu import simulated_cuda
 
+pytestmark = pytest.mark.any_level
+
 X = np.linspace(-1.0, 2.0, 300)
 
 

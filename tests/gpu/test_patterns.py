@@ -18,6 +18,8 @@ from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import Case, compare, compiled
 from tests.gpu.running import OnDevice
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(3)
 SIZES = (0, 1, 31, 32, 33, 1025, 4500)
 

@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.gpu.device import rows
+from jitad.lowering.gpu.device.emitter import Emitter
 from jitad.lowering.gpu.host import launch_builder
 from jitad.lowering.gpu.image import WARP
 
 from jitad import grad
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import compare, compiled
+
+pytestmark = pytest.mark.any_level
 
 RNG = np.random.default_rng(6)
 
@@ -49,8 +53,10 @@ PROGRAMS: dict[str, tuple[Any, int, int]] = {
 
 @pytest.fixture
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From three rows on, a warp has one; fewer have a block each."""
+    """From three rows on, a warp has one; fewer have a block each.  In a warp 128 elements of f64 are kept, or fewer
+    of several arrays."""
     monkeypatch.setattr(launch_builder, "ENOUGH_THREADS", 3 * WARP)
+    monkeypatch.setattr(rows, "ROOM", 8 << 10)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -66,6 +72,27 @@ def test_rows(name: str, few_rows: None) -> None:
             x = RNG.uniform(0.5, 2.0, (2, *shape)[3 - axes:]).astype(dtype)
             driver = SimulatedDriver(checked=True, order=order)
             compare(dataclasses.replace(case, given=[x]), driver, 1e-8 if dtype == np.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("name", ["softmax", "normalised", "log_softmax", "its gradient"])
+def test_a_row_is_read_once(name: str, few_rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later loops find each element in shared memory: what they would read from memory may be anything.
+
+    But for elements beyond those that are kept.
+    """
+    where = Emitter.where
+
+    def nothing_there(e: Emitter, condition: str, t: Any, otherwise: Any, value: Any) -> str:
+        return where(e, condition, t, otherwise if isinstance(otherwise, str) else "0x7FF8000000000000", value)
+    monkeypatch.setattr(Emitter, "where", nothing_there)
+    fun = PROGRAMS[name][0]
+    case = compiled(fun, np.ones((5, 5)))
+    assert "addrspace(3) @rows" in case.program.image.text
+    for n in (2, 5):
+        x = RNG.uniform(0.5, 2.0, (n, 32))
+        compare(dataclasses.replace(case, given=[x]), SimulatedDriver(checked=True), 1e-8)
+    with pytest.raises(AssertionError, match="nan"):
+        compare(dataclasses.replace(case, given=[np.ones((5, 129))]), SimulatedDriver())
 
 
 def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:

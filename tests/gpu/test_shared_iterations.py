@@ -13,6 +13,8 @@ from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import compare, compiled
 from tests.gpu.running import OnDevice
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(9)
 SHARED = "if there are few, 128 threads for each iteration"
 

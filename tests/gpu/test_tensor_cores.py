@@ -10,6 +10,8 @@ import pytest
 from jitad import grad, jit, spec
 from tests.gpu.running import OnDevice
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(8)
 FORMATS = ("tf32", "bf16", "f16")
 

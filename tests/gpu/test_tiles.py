@@ -12,6 +12,8 @@ from jitad import grad
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import compare, compiled
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(4)
 SHAPES = ((0, 5), (1, 1), (31, 33), (32, 32), (5, 1025), (130, 3))
 

@@ -16,6 +16,8 @@ from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.programs import Case, compare, compiled, downloaded, uploaded
 from tests.gpu.test_ptx import needs_libdevice
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(8)
 SIZES = (0, 1, 3, 4, 5, 31, 33, 1025)
 

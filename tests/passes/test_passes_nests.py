@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import traceback
 from typing import Any
 
 import numpy as np
@@ -165,6 +167,36 @@ def test_checks_of_whole_nests_raise_what_python_raises() -> None:
         with pytest.raises(IndexError) as got:
             call(run, add)
         assert str(got.value) == str(wanted.value)
+
+
+def several(a: Any, b: Any, c: Any, n: int, m: int) -> float:
+    """Indices that are out of bounds at several places; the first of them in the program is the one to tell."""
+    total = 0.0
+    for i in range(n):
+        for j in range(m):
+            total += a[i, j] * b[j]
+        for j in range(m):
+            total += c[j]
+            total -= b[i]
+    return total
+
+
+def failure(f: Any, *args: Any) -> tuple[str, int] | None:
+    """The message of the exception of ``f`` and its line."""
+    try:
+        f(*args)
+    except IndexError as e:
+        return str(e), traceback.extract_tb(e.__traceback__)[-1].lineno or 0
+    return None
+
+
+def test_of_several_checks_that_fail_the_first_one_is_told() -> None:
+    run = jit(several)
+    checks = run.inspect("optimized", spec("f64[:, :]"), spec("f64[:]"), spec("f64[:]"), 1, 1)
+    assert checks.index("check") < checks.index("^loop") and "check" not in checks[checks.index("^loop"):]
+    for rows, width, b, c, n, m in itertools.product((0, 2), (0, 3), (0, 2, 4), (0, 3, 6), (1, 3), (0, 2, 4, 5)):
+        args = np.ones((rows, width)), np.ones(b), np.ones(c), n, m
+        assert failure(run, *args) == failure(several, *args), (rows, width, b, c, n, m)
 
 
 def options(z: Any, strike: float) -> Any:

@@ -1,4 +1,4 @@
-"""Under ``fastmath``: what the next iteration waits for enters sums, minima and maxima last.
+"""What the next iteration waits for enters sums, minima and maxima last: of integers, and under ``fastmath`` of floats.
 
 ::
 
@@ -9,11 +9,14 @@
       branch …, ^loop(j, z, …)                          branch …, ^loop(j, y, …)
 
 Each iteration takes as long as the ops between a carried value and its next one, if nothing else is slower: the rest of
-an expression is computed meanwhile.  LLVM may not reassociate such chains (``lowering/planning/recurrences.py``), since
-it does not know which operand is late.
+an expression is computed meanwhile.  LLVM may not reassociate such chains of floats
+(``lowering/planning/recurrences.py``), since it does not know which operand is late.  Integers wrap, so the order of
+their sums does not matter.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.types import Scalar
@@ -26,43 +29,49 @@ EXTREME = {True: "minimum", False: "maximum"}
 """By: the selection takes its first alternative if that is the lesser."""
 
 
-def chain_reassociation(module: Module) -> None:
-    """Reassociate the chains of every innermost loop; for modules compiled with ``fastmath``."""
+def chain_reassociation(module: Module, floats: bool = True) -> None:
+    """Reassociate the chains of every innermost loop; those of ``floats`` only under ``fastmath``."""
     for func in module.functions.values():
         forest = loop_forest(func)
         for loop in forest.loops:
             if not loop.children and loop.latch is not None:
                 region = loop.region(raising_blocks(forest.dom))
-                _reassociate(loop, forest.dom.in_order(loop.blocks), region)
+                _reassociate(loop, forest.dom.in_order(loop.blocks), region, floats)
 
 
-def _reassociate(loop: Loop, order: list[Block], region: set[Block]) -> None:
+def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
     """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
-    late = {p for p, a in loop.back_edge().passed() if _is_float(p) and a is not p and a.owner is not loop.head}
+    def is_number(v: Value) -> bool:
+        return isinstance(v.type, Scalar) and (v.type.is_int or floats and v.type.is_float)
+
+    late = {p for p, a in loop.back_edge().passed() if is_number(p) and a is not p and a.owner is not loop.head
+            and not _steps(p, a.op, loop)}
     if not late:
         return
-    _name_extremes(order, region)
+    _name_extremes(order, region, is_number)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
     for b in order:
         for op in list(b.ops):
-            if len(op.results) != 1 or not _is_float(op.result):
+            if len(op.results) != 1 or not is_number(op.result):
                 continue
             if op.name in SUMS | EXTREMES and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once)
             if any(v in late for v in op.operands):
                 late.add(op.result)
         for e in b.term.edges if b.term is not None else ():
-            late |= {p for p, a in e.passed() if a in late and _is_float(p) and e.block is not loop.head}
+            late |= {p for p, a in e.passed() if a in late and is_number(p) and e.block is not loop.head}
 
 
-def _is_float(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_float
+def _steps(p: Value, following: Op | None, loop: Loop) -> bool:
+    """True if each iteration adds a constant or loop-invariant value to ``p``, which is never waited for."""
+    return following is not None and following.name in ("add", "sub") and p in following.operands and all(
+        v is p or v.const is not None or v.block not in loop.blocks for v in following.operands)
 
 
-def _name_extremes(order: list[Block], region: set[Block]) -> None:
-    """Make selections of the lesser or the larger of two floats, Python's ``min`` and ``max``, ops of their own."""
-    for op in (op for b in order for op in b.ops if op.name == "select" and _is_float(op.result)):
+def _name_extremes(order: list[Block], region: set[Block], is_number: Callable[[Value], bool]) -> None:
+    """Make selections of the lesser or the larger of two numbers, Python's ``min`` and ``max``, ops of their own."""
+    for op in (op for b in order for op in b.ops if op.name == "select" and is_number(op.result)):
         condition, x, y = op.operands
         test = condition.op
         if test is not None and test.name in ORDER and set(test.operands) == {x, y}:

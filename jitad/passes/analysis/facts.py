@@ -12,7 +12,7 @@ from ...ir.types import BOOL, I64
 from .affine import Affine
 from .induction import Choice, Incoming, choices, learn_head
 from .loops import loop_forest
-from .ranges import Prover, Ranges
+from .ranges import LARGEST, SMALLEST, Prover, Ranges
 
 DEEP = 12
 """The depth to which a compound condition is examined.  A chain of conditions is examined again for each of its parts.
@@ -30,6 +30,7 @@ class Walk:
     def __init__(self, func: Function) -> None:
         self.func, self.dom = func, dominators(func)
         self.loops = {loop.head: loop for loop in loop_forest(func).loops}
+        self.heads = {target for _, target in self.dom.back}
         self.incoming: Incoming = {b: [] for b in func.blocks}
         for b in func.blocks:
             for e in b.term.edges if b.term else ():
@@ -89,6 +90,8 @@ class Walk:
             times = self._wraps(op)
             if times is not None:
                 self.is_reduced(op, times)
+        elif op.name in ("add", "sub") and op.result.type == I64 and op.operands[1].const is not None:
+            self._look_for_wrap(op)
         return True
 
     def is_extreme(self, op: Op, operand: Value) -> None:
@@ -99,6 +102,17 @@ class Walk:
         """Called for a remainder that is known to be its first operand plus ``times`` the second."""
         x, y = map(self.ranges.form, op.operands)
         self.ranges.forms.known[op.result] = x.plus(y, times)
+
+    def _look_for_wrap(self, op: Op) -> None:
+        """Take a sum with a constant for exact if the facts bound its operand, as ``k > 0`` that of ``k - 1``."""
+        if self.ranges.exact(op):
+            return
+        total = self.ranges.form(op.operands[0]).plus(Affine(op.operands[1].const), 1 if op.name == "add" else -1)
+        low, high = self.ranges.form_interval(total)
+        if (low >= SMALLEST or self.prover.proves(total.plus(Affine(-SMALLEST)))) and (
+                high <= LARGEST or self.prover.proves(Affine(LARGEST).minus(total))):
+            self.ranges.forms.known[op.result] = total
+            self.ranges.intervals[op.result] = max(low, SMALLEST), min(high, LARGEST)
 
     def _wraps(self, op: Op) -> int | None:
         """The multiple of the second operand, 0, 1 or -1, that is to be added for the remainder, if it is known."""
@@ -132,8 +146,8 @@ class Walk:
             self.names.append(c)
             op = c.op
             if op is None:
-                continue
-            if op.name == "not":
+                todo += self._only_way(c, t)
+            elif op.name == "not":
                 todo.append((op.operands[0], not t))
             elif (op.name == "and" and t) or (op.name == "or" and not t):
                 todo += [(x, t) for x in op.operands]
@@ -142,6 +156,34 @@ class Walk:
                     self.prover.assume(form)
                 for v in op.operands:
                     self._look_into_extreme(v)
+
+    def _only_way(self, condition: Value, truth: bool) -> list[tuple[Value, bool]]:
+        """What held on the way to the block of the parameter ``condition``, if only one edge passes ``truth``.
+
+        ``a and b`` is a branch on ``a``, one side of which passes ``b`` and the other False: if it is true, so is
+        ``a``, and the checks that came with ``b`` hold.
+        """
+        join = condition.block
+        if join is None or join in self.heads:
+            return []
+        ways = [(block, a) for block in dict.fromkeys(self.dom.preds.get(join, ()))
+                for e in (block.term.edges if block.term else ()) if e.block is join
+                for a in [e.argument(condition)] if a is None or a.const is None or bool(a.const) is truth]
+        block, passed = ways[0] if len(ways) == 1 else (join, None)
+        if passed is None:
+            return []
+        found = [(passed, truth)]
+        above = self.dom.idom[join]
+        while block is not above:
+            found += [(op.operands[0], True) for op in block.ops if op.name == "check"]
+            preds = self.dom.preds[block]
+            term = preds[0].term
+            if len(preds) != 1 or block in self.heads or term is None:
+                break
+            if term.name == "branch":
+                found.append((term.operands[0], term.edges[0].block is block))
+            block = preds[0]
+        return found
 
     def _look_into_extreme(self, v: Value) -> None:
         """If ``v`` is a maximum that is greater than one operand, add that it is the other; likewise for a minimum."""

@@ -10,7 +10,7 @@ from ...ir.graph import Op, Value
 from ...ir.types import ALL, I64, U64
 from .affine import Affine, AffineForms
 
-LARGEST = 2**63 - 1
+SMALLEST, LARGEST = -2**63, 2**63 - 1
 LARGEST_SIZE = 2**48
 """A bound of sizes: addresses have fewer bits."""
 
@@ -18,7 +18,7 @@ DEEPEST = 200
 """The longest chain of operands that is followed.  Bounds the memory for long chains; the end of a longer one counts as
 any integer."""
 Interval = tuple[int, int]
-EVERYTHING: Interval = (-LARGEST - 1, LARGEST)
+EVERYTHING: Interval = (SMALLEST, LARGEST)
 
 
 class Ranges:
@@ -26,7 +26,7 @@ class Ranges:
 
     def __init__(self) -> None:
         self.intervals: dict[Value, Interval] = {}
-        self.forms = AffineForms(self._exact)
+        self.forms = AffineForms(self.exact)
 
     def interval(self, v: Value) -> Interval:
         """The interval of ``v`` that follows from its definition alone."""
@@ -54,7 +54,7 @@ class Ranges:
             return _CASTS.get(str(op.operands[0].type), EVERYTHING)
         xs = [self.intervals.get(o, EVERYTHING) for o in op.operands]
         low, high = _apply(op, xs)
-        return (low, high) if -LARGEST - 1 <= low and high <= LARGEST else EVERYTHING
+        return (low, high) if SMALLEST <= low and high <= LARGEST else EVERYTHING
 
     def is_now(self, v: Value, other: Value) -> None:
         """Record that ``v`` is equal to ``other``."""
@@ -64,10 +64,10 @@ class Ranges:
         """The affine form of ``v`` as a number: ops that may wrap are atoms."""
         return self.forms.of(v)
 
-    def _exact(self, op: Op) -> bool:
+    def exact(self, op: Op) -> bool:
         """True if an op cannot wrap."""
         low, high = _apply(op, [self.interval(o) for o in op.operands])
-        return -LARGEST - 1 <= low and high <= LARGEST
+        return SMALLEST <= low and high <= LARGEST
 
     def form_interval(self, form: Affine) -> Interval:
         low = high = form.constant

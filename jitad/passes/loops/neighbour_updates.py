@@ -225,8 +225,9 @@ class _Delay:
         self.carried: dict[tuple[Value, int], Value] = {}
 
     def run(self) -> None:
-        for v, delay in ((self.overwrites, self.delay), *self.added):
-            for age in range(1, delay + 1) if v is not None else ():
+        overwrites = [(self.overwrites, self.delay)] if self.overwrites is not None else []
+        for v, delay in (*overwrites, *self.added):
+            for age in range(1, delay + 1):
                 self._carry(v, age)
         self._add_the_rest()
         self._add_here()

@@ -8,5 +8,6 @@ Files, in reading order::
     check_hoisting   checks of indices, compared once ahead of a nest
     scalarise        sums of rows and slices over a loop, as loops over elements
     interchange      loops that add to array elements again and again go inside
+    factors          elements of matrices, or formulas of them, in loops that add up products
     matrix_products  products of matrices written as three loops
 """

@@ -12,8 +12,8 @@ some iteration exactly if it fails for the largest::
           check j < b
 
 ``n`` and ``m`` are the trip counts.  A check is not executed if a loop around it has no iteration.  The first index
-that is out of bounds is the bound itself, which the message shows.  If several checks fail, that of the innermost loop
-is reported, which is the first one to fail unless an array is empty.
+that is out of bounds is the bound itself, which the message shows.  If several checks would fail, the one that fails
+first in the program is reported: ``j < b`` above, unless ``a`` is empty (which takes one more check).
 
 The nest must do nothing else that could be seen: no calls, no other checks, no conditions around the checks.  A failing
 program then raises without the work that would be lost.  What is left can be interchanged, tiled and run in lanes, in
@@ -22,16 +22,19 @@ the derivative too.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
-from ...ir.graph import Function, Module, Op, Value
+from ...ir.graph import Block, Function, Module, Op, Value
 from ..analysis.affine import AffineForms
 from ..analysis.loops import Loop, loop_forest
 from .regular import Regular, is_fixed
 
 NEAR = 1 << 30
 """The bound of constants in an index.  Sizes of arrays are far below 2⁶², so that sums of both do not wrap."""
+NEVER = 1 << 62
+"""The time of what is not executed, later than any iteration of a loop that fails."""
 
 
 def check_hoisting(module: Module) -> bool:
@@ -69,9 +72,9 @@ def _hoist(func: Function, index_errors: set[int]) -> bool:
 
 @dataclass
 class _IndexCheck:
-    """``op`` checks that ``first`` plus the counters of ``loops`` is below ``size``.
+    """``op`` checks that ``first`` plus the counters of ``loops``, inner ones first, is below ``size``.
 
-    ``around``: the loops that must have an iteration, inner ones first.
+    ``around``: the loops that must have an iteration, the outermost one last.
     """
 
     op: Op
@@ -97,7 +100,7 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
         return None
     form = forms.of(index)
     counters = {regular.known[x].iv: x for x in around}
-    loops = [counters[v] for v, times in form.terms if times == 1 and v in counters]
+    loops = sorted((counters[v] for v, times in form.terms if times == 1 and v in counters), key=lambda x: -x.depth)
     if not loops or len(loops) < len(form.terms) or not 0 <= form.constant < NEAR:
         return None
     if not all(v is index or is_fixed(v, outer) for v in op.operands[1:]):
@@ -111,41 +114,128 @@ def _is_size(op: Op) -> bool:
 
 
 def _move(regular: Regular, loop: Loop, checks: list[_IndexCheck]) -> None:
+    """Emit the checks ahead of the nest ``loop``, and remove them there."""
     before = loop.preheader
     assert before is not None and before.term is not None
     term, before.term = before.term, None
-    b = Builder(before)
-    for c in sorted(checks, key=lambda c: -len(c.around)):
-        b.loc = c.op.loc
-        holds = _holds(b, regular, c)
-        for other in c.around[:-1]:                              # the outermost loop is executed
-            if [other] != c.loops:
-                holds = b.or_(holds, b.le(_fixed(b, regular.known[other].trip), 0))
-        failing = c.size if not c.first else b.maximum(c.size, c.first)
-        test = c.op.operands[0].op
-        assert test is not None and c.op.block is not None
-        b.check(holds, c.op.attrs["exc"], *(failing if v is test.operands[0] else _fixed(b, v)
-                                            for v in c.op.operands[1:]))
-        c.op.block.ops.remove(c.op)
+    _InOrder(Builder(before), regular, loop).emit(checks)
+    for c in checks:
+        _block(c).ops.remove(c.op)
     before.term = term
 
 
-def _holds(b: Builder, regular: Regular, c: _IndexCheck) -> Value:
-    """Emit the condition that the largest index is below the size; no sum wraps, as each count is compared before."""
-    trips = [_fixed(b, regular.known[x].trip) for x in c.loops]
-    each = [b.le(n, c.size) for n in trips]
-    holds = each[0]
-    for other in each[1:]:
-        holds = b.and_(holds, other)
-    if c.first or len(trips) > 1:
-        end = b.const(c.first - len(trips) + 1)
-        for n in trips:
-            end = b.add(end, n)
-        holds = b.and_(holds, b.le(end, c.size))
-    return holds
+@dataclass
+class _Part:
+    """A check while the counters of its outer loops are 0: ``loops`` are the others, and ``holds`` if they pass.
+
+    The parts of ``a[i + j]`` are a check of ``a[j]``, and itself.
+    """
+
+    check: _IndexCheck
+    loops: list[Loop]
+    holds: Value
+
+    @property
+    def whole(self) -> bool:
+        return len(self.loops) == len(self.check.loops)
+
+    @property
+    def key(self) -> tuple[Value, int, tuple[Loop, ...], tuple[Loop, ...]]:
+        return self.check.size, self.check.first, tuple(self.loops), tuple(self.check.around)
+
+
+class _InOrder:
+    """Emits the checks of a nest in the order in which they fail in the program.
+
+    Inner loops fail before the loop around them, and among them those that come first in the program.  Of the checks
+    that fail as one loop counts, the first is the one that fails in its earliest iteration.  What fails at once, as the
+    array is empty, fails when it is reached, whichever loop its index counts.
+    """
+
+    def __init__(self, b: Builder, regular: Regular, loop: Loop) -> None:
+        self.b, self.regular, self.number = b, regular, regular.dom.number
+        self.ends = {x: max(map(self.number.__getitem__, x.blocks)) for x in regular.inside(loop)}
+
+    def emit(self, checks: list[_IndexCheck]) -> None:
+        groups: dict[Loop, list[_Part]] = {}
+        for c in checks:
+            for part in self._parts(c):
+                groups.setdefault(part.loops[-1], []).append(part)
+        groups = {x: parts for x, parts in groups.items() if len({p.key for p in parts}) > 1 or parts[0].whole}
+        order = sorted(groups, key=lambda x: (self.ends[x], -x.depth))
+        begun = 0
+        for i, loop in enumerate(order):
+            reached = [c for c in checks[begun:] if self.number[_block(c)] <= self.ends[loop]]
+            begun += len(reached)
+            while reached and not any(x in order[i + 1:] for x in reached[-1].loops[:1]):
+                reached.pop()
+            for c in reached:
+                self._check(c, self._unless_empty(c, self.b.lt(c.first, c.size)))
+            self._group(groups[loop])
+
+    def _group(self, parts: list[_Part]) -> None:
+        """Emit the checks that fail as one loop counts."""
+        b = self.b
+        if len({p.key for p in parts}) > 1:
+            times = [self._time(p) for p in parts]
+            first = functools.reduce(b.minimum, times)
+            for p, time in zip(parts[:-1], times):
+                self._check(p.check, b.or_(p.holds, b.gt(time, first)))
+        for p in reversed(parts):                                # only the last can be the first one to fail now
+            if p.whole or p is parts[-1]:
+                self._check(p.check, p.holds)
+
+    def _parts(self, c: _IndexCheck) -> list[_Part]:
+        """The parts of a check.  No sum wraps, as each count is compared before."""
+        b, found = self.b, []
+        b.loc = c.op.loc
+        end, fits = b.const(c.first + 1), b.const(True)
+        for i, loop in enumerate(c.loops):
+            trip = self._trip(loop)
+            end = b.add(end, b.sub(trip, 1))
+            fits = b.and_(fits, b.le(trip, c.size))
+            holds = b.and_(fits, b.le(end, c.size)) if c.first or i else fits
+            found.append(_Part(c, c.loops[:i + 1], self._unless_empty(c, holds)))
+        return found
+
+    def _time(self, p: _Part) -> Value:
+        """The iteration of the last loop of a part in which it fails if it does."""
+        b, c = self.b, p.check
+        time = c.size
+        if c.first or len(p.loops) > 1:
+            time = b.sub(time, c.first)
+            for inner in p.loops[:-1]:
+                time = b.sub(time, b.sub(self._trip(inner), 1))
+            time = b.maximum(time, 0)
+        for empty in self._empty(c):
+            time = b.select(empty, b.const(NEVER), time)
+        return time
+
+    def _trip(self, loop: Loop) -> Value:
+        return _fixed(self.b, self.regular.known[loop].trip)
+
+    def _unless_empty(self, c: _IndexCheck, holds: Value) -> Value:
+        for empty in self._empty(c):
+            holds = self.b.or_(holds, empty)
+        return holds
+
+    def _empty(self, c: _IndexCheck) -> list[Value]:
+        """For each loop that a check needs the condition that it has no iteration; the outermost loop is executed."""
+        return [self.b.le(self._trip(x), 0) for x in c.around[:-1] if [x] != c.loops]
+
+    def _check(self, c: _IndexCheck, holds: Value) -> None:
+        b, test = self.b, c.op.operands[0].op
+        assert test is not None
+        b.loc = c.op.loc
+        failing = b.maximum(c.size, c.first) if c.first else c.size
+        b.check(holds, c.op.attrs["exc"], *(failing if v is test.operands[0] else _fixed(b, v)
+                                            for v in c.op.operands[1:]))
+
+
+def _block(c: _IndexCheck) -> Block:
+    assert c.op.block is not None
+    return c.op.block
 
 
 def _fixed(b: Builder, v: Value) -> Value:
     return v if v.const is None else b.const(v.const, v.type)       # type: ignore[arg-type]
-
-

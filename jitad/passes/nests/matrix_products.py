@@ -14,13 +14,15 @@ so the sums are those of the program (``ordered``: no other kernel may be taken)
 
 The loop over ``i`` is strip-mined, so that the product in memory has few rows whatever the size of the result.  The
 loops may do anything else besides.  ``a`` and ``b`` come from outside the loop over ``i``; either may be indexed the
-other way round.  If the sum begins at an element ``c[j]`` instead of 0, the product begins with it: ``b`` has one more
-row, ``c``, and ``a`` a column of ones.
+other way round, or be a formula of elements, ``(x[k, i] - mean[i]) * weight[k]`` (``factors.py``), which is then
+computed once for each element of the matrix, and not for each product.  If the sum begins at an element ``c[j]``
+instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -29,6 +31,7 @@ from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of, users
 from ..analysis.cfg import remove_unreachable
 from ..analysis.loops import Loop, loop_forest, raising_blocks
+from .factors import Factor, of_size, padded
 from .regular import Regular, is_fixed
 
 ROWS = 64
@@ -74,15 +77,14 @@ def _once(func: Function) -> bool:
 class _Product:
     """``total``: the sum behind the loop ``sums``, in ``columns``, in ``rows``; it begins at ``start``.
 
-    ``left`` and ``right``: the arrays, each with True if the counter of ``sums`` is the first index of ``left``, the
-    second of ``right``.  ``initial``: the vector of which ``start`` is the element of the column, or ``None`` for 0.
+    ``initial``: the vector of which ``start`` is the element of the column, or ``None`` for 0.
     """
 
     sums: Loop
     columns: Loop
     rows: Loop
-    left: tuple[Value, bool]
-    right: tuple[Value, bool]
+    left: Factor
+    right: Factor
     initial: Value | None
 
 
@@ -95,16 +97,14 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
     k, j, i = (regular.known[x] for x in (sums, columns, rows))
     if not all(is_fixed(x.trip, rows) for x in (k, j, i)) or any(_is_short(x.trip) for x in (k, j)):
         return None
-    factors = _factors(sums, k.iv)
-    if factors is None or not _is_complete(regular, sums, rows):
+    product = _summand(sums)
+    if product is None or not _is_complete(regular, sums, rows):
         return None
-    indexed = [(f.operands[0], f.operands[1:]) for f in factors]
-    for (a, at), (b, by) in (indexed, indexed[::-1]):
-        if a.block in rows.blocks or b.block in rows.blocks or len(at) != 2 or len(by) != 2:
-            return None
-        if set(at) == {i.iv, k.iv} and set(by) == {j.iv, k.iv}:
+    for x, y in (product.operands, product.operands[::-1]):
+        left, right = Factor.of(x, rows, i.iv, k.iv), Factor.of(y, rows, j.iv, k.iv)
+        if left is not None and right is not None and _only_adds(sums, [product, *left.ops, *right.ops]):
             initial = _initial(sums, {columns: j.iv, rows: i.iv})
-            return initial and _Product(sums, columns, rows, (a, at[0] is k.iv), (b, by[1] is k.iv), initial[0])
+            return initial and _Product(sums, columns, rows, left, right, initial[0])
     return None
 
 
@@ -112,8 +112,8 @@ def _is_short(trip: Value) -> bool:
     return trip.const is not None and trip.const < SHORTEST
 
 
-def _factors(sums: Loop, counter: Value) -> tuple[Op, Op] | None:
-    """The loads of the two factors of which a loop, which does nothing else, adds up the products in order."""
+def _summand(sums: Loop) -> Op | None:
+    """The product that a loop adds up in order."""
     head, back = sums.head, sums.back_edge()
     if len(head.params) != 2 or sums.exit_edge().args != [back.args[1]]:
         return None
@@ -125,15 +125,16 @@ def _factors(sums: Loop, counter: Value) -> tuple[Op, Op] | None:
     product = (y if x is head.params[1] else x).op
     if product is None or product.name != "mul" or product.block is not head:
         return None
-    loads = [v.op for v in product.operands]
-    a, b = loads
-    if a is None or b is None or any(f.name != "get" or f.block is not head for f in (a, b)):
-        return None
-    others = {total, product, a, b, back.args[0].op, head.term.operands[0].op if head.term is not None else None}
-    if any(op not in others and op.name != "const" for op in head.ops):
-        return None
     t = total.result.type
-    return (a, b) if isinstance(t, Scalar) and t.is_float else None
+    return product if isinstance(t, Scalar) and t.is_float else None
+
+
+def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:
+    """True if a loop does nothing but what ``ops`` do, adding up, and counting."""
+    head, back = sums.head, sums.back_edge()
+    assert head.term is not None
+    known = {*ops, back.args[0].op, back.args[1].op, head.term.operands[0].op}
+    return all(op in known or op.name == "const" for op in head.ops)
 
 
 def _is_complete(regular: Regular, sums: Loop, rows: Loop) -> bool:
@@ -187,7 +188,7 @@ def _is_zero(v: Value) -> bool:
 
 
 def _is_read_before_set(loop: Loop, param: Value, read: Op) -> bool:
-    """True if a loop accesses an array by ``read`` and a store to the same element only.
+    """True if a loop stores to the element that ``read`` loads only, and reads the array.
 
     Its counter is an index of the element, so that this is another one in each iteration.
     """
@@ -196,7 +197,7 @@ def _is_read_before_set(loop: Loop, param: Value, read: Op) -> bool:
     while todo:
         v = todo.pop()
         for op in readers.get(v, ()):
-            if op is read:
+            if op.name in ("get", "dim"):
                 continue
             if op.name == "set" and op.operands[0] is v and op.operands[2:] == read.operands[1:]:
                 found = [op.result]
@@ -246,32 +247,36 @@ class _Chunks:
         for p, product in zip(products, made):
             self._use(p, product)
 
-    def _operands(self, b: Builder, p: _Product) -> tuple[Value, Value]:
-        """The depth of the product, and the right matrix, of just that size and of a column for each iteration."""
-        depth, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.sums, p.columns))
-        a, turned = p.left
-        if not _is_size(depth, a, int(not turned)):
-            depth = b.minimum(depth, b.emit("dim", a, axis=int(not turned)))
-        right = _exactly(b, p.right[0], (columns, depth) if p.right[1] else (depth, columns))
+    def _operands(self, b: Builder, p: _Product) -> tuple[Value, dict[Op, Value], Value]:
+        """The depth of the product, the vectors of the left matrix, and the right matrix, of just that size and of a
+        column for each iteration.
+        """
+        trip, depth, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.rows, p.sums, p.columns))
+        depth = p.left.limited(b, depth, of_sums=True)
+        zero = b.const(0)
+        f = p.right
+        read = f.limited(b, columns), f.limited(b, depth, of_sums=True)
+        right = f.matrix(b, f.vectors(b, columns, depth), zero, *read)
+        if not f.exact(columns, depth):
+            right = padded(b, right, (depth, columns) if f.turned else (columns, depth))
         if p.initial is not None:
-            row = _exactly(b, p.initial, (columns,))
-            row = b.reshape(row, *((columns, b.const(1)) if p.right[1] else (b.const(1), columns)))
-            right = b.emit("concat", row, right, axis=int(p.right[1]))
-        return depth, right
+            row = of_size(b, p.initial, (columns,))
+            row = b.reshape(row, *((b.const(1), columns) if f.turned else (columns, b.const(1))))
+            right = b.emit("concat", row, right, axis=int(not f.turned))
+        return depth, p.left.vectors(b, trip, depth), right
 
-    def _multiply(self, b: Builder, p: _Product, operands: tuple[Value, Value], first: Value, size: Value) -> Value:
-        depth, right = operands
-        a, turned = p.left
-        zero, one = b.const(0), b.const(1)
-        if not _is_size(self.known.trip, a, int(turned)):
-            size = b.minimum(size, b.maximum(b.sub(b.emit("dim", a, axis=int(turned)), first), 0))
-        spec = [(first, size, one), (zero, depth, one)]
-        left = b.slice(a, *(x for axis in (spec[::-1] if turned else spec) for x in axis))
+    def _multiply(self, b: Builder, p: _Product, operands: tuple[Value, dict[Op, Value], Value], first: Value,
+                  size: Value) -> Value:
+        depth, vectors, right = operands
+        turned, one = p.left.turned, b.const(1)
+        if not p.left.exact(self.known.trip):
+            size = p.left.limited(b, size, first)
+        left = p.left.matrix(b, vectors, first, size, depth)
         if p.initial is not None:
-            assert isinstance(a.type, Array)
-            ones = b.emit("fill", b.const(1.0, a.type.dtype), *((one, size) if turned else (size, one)))
+            assert isinstance(left.type, Array)
+            ones = b.emit("fill", b.const(1.0, left.type.dtype), *((one, size) if turned else (size, one)))
             left = b.emit("concat", ones, left, axis=int(not turned))
-        flags = {name: True for name, other in (("ta", turned), ("tb", p.right[1])) if other}
+        flags = {name: True for name, other in (("ta", turned), ("tb", not p.right.turned)) if other}
         return b.emit("matmul", left, right, ordered=True, **flags)
 
     def _end(self, latch: Block, head: Block, chunk: Value, count: Value, leave: Block, back: Edge, away: Edge,
@@ -314,24 +319,6 @@ class _Chunks:
         b = Builder(before)
         row = self.known.iv
         b.jump(behind, [b.get(product, row, self.regular.known[p.columns].iv)])
-
-
-def _exactly(b: Builder, a: Value, sizes: tuple[Value, ...]) -> Value:
-    """The array, which has these sizes if the product is needed; in any case an array of these sizes."""
-    if all(_is_size(n, a, axis) for axis, n in enumerate(sizes)):
-        return a
-    assert isinstance(a.type, Array)
-    zero, one = b.const(0), b.const(1)
-    part = b.slice(a, *(x for n, size in zip(sizes, b.dims(a)) for x in (zero, b.minimum(n, size), one)))
-    padded = b.emit("fill", b.const(0.0, a.type.dtype), *sizes)
-    return b.set_slice(padded, part, *(x for _ in sizes for x in (zero, one)))
-
-
-def _is_size(n: Value, a: Value, axis: int) -> bool:
-    assert isinstance(a.type, Array)
-    if n.const is not None:
-        return bool(a.type.dims[axis] == n.const)
-    return n.op is not None and n.op.name == "dim" and n.op.operands[0] is a and n.op.attrs["axis"] == axis
 
 
 def _fixed(b: Builder, v: Value) -> Value:

@@ -9,5 +9,6 @@ Files, in reading order::
     rows_in_place  rows stored where they belong, on a GPU
     share_inner    several threads for an iteration with an inner loop, on a GPU
     duration       the time that a loop takes, computed before it
+    serial_copy    serial loops around outlined ones, without their tests
     outline        such loops as functions that several threads call
 """

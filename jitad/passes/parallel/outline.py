@@ -9,7 +9,7 @@ that the loop takes decides whether it pays to wake the threads (``duration.py``
     ^threads:  call @f.loop(0, n, …) {threads, uneven}
     ^alone:    call @f.loop(0, n, …)
 
-A loop in a serial one stays at ``^alone``, as it is: it may be short, and run often.
+A loop in a serial one stays at ``^alone``, as it is: it may be short, and run often (``serial_copy.py``).
 
 Attributes of the first call:
 
@@ -26,13 +26,11 @@ Of nested loops, the outermost independent one is outlined.
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from ...errors import Loc
 from ...ir.builder import Builder
-from ...ir.clone import clone_blocks
+from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.types import I64, Array, Type
+from ...ir.types import I64, Array, Scalar, Type
 from ...ir.uses import ops_of
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
@@ -40,10 +38,14 @@ from ..analysis.sizes import Solver
 from .duration import ENOUGH, MOST, Duration
 from .independence import Dependent, Independence
 from .rows_in_place import rows_in_place
+from .serial_copy import serial_copies
 from .share_inner import share_inner
 
 MOST_ITERATIONS = 1 << 48
 """A bound of the trip count, with which index windows cannot wrap (``independence.LARGEST_STEP``)."""
+LONGEST = 8
+"""The longest chain of integer ops that the function computes again."""
+_INTEGER = frozenset("add sub mul minimum maximum lt le gt ge eq ne and or".split())
 FEW = 32
 """A loop of fewer iterations is no kernel of its own: it would not fill one warp."""
 ELEMENT = 2_000
@@ -60,15 +62,17 @@ def outline(module: Module) -> None:
         rows_in_place(module)
     for func in list(module.functions.values()):
         forest = loop_forest(func)
-        todo, sizes = list(forest.roots), Solver(func)
+        todo, sizes, tests = list(forest.roots), Solver(func), list[Block]()
         while todo:
             loop = todo.pop()
             try:
-                _Outliner(module, func, forest, loop, sizes).run()
+                tests += _Outliner(module, func, forest, loop, sizes).run()
             except Dependent as reason:
                 at = f", line {reason.loc.line}" if reason.loc.line else ""
                 module.notes.append((_loc(loop, func), f"one thread: {reason.reason}{at}"))
                 todo += loop.children
+        if tests:
+            serial_copies(func, tests)
 
 
 def _loc(loop: Loop, func: Function) -> Loc:
@@ -92,6 +96,8 @@ class _Outliner:
         outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
         if any(v.block in self.region for op in outside for v in op.used()):
             raise Dependent("other code reads what it computes", _loc(loop, func))
+        inside = ops_of(forest.dom.in_order(self.region))
+        self.read = dict.fromkeys(v for op in inside for v in op.used() if v.block not in self.region)
         self.roles = Independence(loop, known, self.region).roles()
         self.carried = list(self.roles)
         self.left = self._left()
@@ -106,7 +112,8 @@ class _Outliner:
                 raise Dependent("an array that the last iteration makes is used after it", _loc(self.loop, self.func))
         return left
 
-    def run(self) -> None:
+    def run(self) -> list[Block]:
+        """Outline the loop; returns the block of the test, if the loop also stays in a serial one."""
         position = _loc(self.loop, self.func)
         captured = self._captured()
         body = self._body(captured)
@@ -122,7 +129,7 @@ class _Outliner:
             role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
         if shared:
             args += map(b.const, (0, 1))
-        stays = enough is not None and self.loop.parent is not None
+        stays, before = enough is not None and self.loop.parent is not None, self.loop.preheader
         if stays:
             own_exit(self.func, _latch(self.loop), exit)
         results = self._call(b, body, args, enough, entry if stays else None, shared)
@@ -133,17 +140,25 @@ class _Outliner:
             self.func.blocks = [x for x in self.func.blocks if x not in self.region]
         roles = ", ".join(f"{p.hint or 'value'}: {role}" for p, role in self.roles.items())
         self.module.notes.append((position, f"several threads{': ' if roles else ''}{roles}"))
+        return [before] if stays else []
 
     def _captured(self) -> list[Value]:
-        """The values from outside that the loop reads, except constants, which the function defines again."""
-        found: dict[Value, None] = {}
-        for op in ops_of(self.forest.dom.in_order(self.region)):
-            found |= dict.fromkeys(v for v in op.used() if v.block not in self.region)
-        return [v for v in found if not _is_literal(v) and not self._is_size_of(v, found)]
+        """The values from outside that the loop reads, except those that the function computes again."""
+        return [v for v in self.read if not _is_literal(v) and not self._is_made_again(v)]
 
-    def _is_size_of(self, v: Value, captured: Container[Value]) -> bool:
-        """True for a size of a captured array, which the function reads there: it would take a register more."""
-        return not self.module.gpu and v.op is not None and v.op.name == "dim" and v.op.operands[0] in captured
+    def _is_made_again(self, v: Value, depth: int = LONGEST) -> bool:
+        """True for a size of a captured array, and for integers and conditions that such values give.
+
+        They would take registers, and LLVM would not know that ``n > 0`` is a condition on a trip count.
+        """
+        op = v.op
+        if op is None or self.module.gpu or not depth:
+            return False
+        if op.name == "dim":
+            return op.operands[0] in self.read
+        return op.name in _INTEGER and isinstance(v.type, Scalar) and not v.type.is_float and all(
+            _is_literal(x) or x in self.read and isinstance(x.type, Scalar) or self._is_made_again(x, depth - 1)
+            for x in op.operands)
 
     # --- the function -------------------------------------------------------------------------------
 
@@ -158,8 +173,8 @@ class _Outliner:
         first, end, *rest = body.params
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
         b = Builder(body.entry, body.loc)
-        self._literals(b, values)
-        self._sizes(b, values)
+        for v in self.read:
+            self._make_again(b, v, values)
         count = b.sub(end, first)
         blocks = clone_blocks(self.forest.dom.in_order(self.region), body, values)
         head, latch, done = blocks[loop.head], blocks[_latch(loop)], body.new_block("done")
@@ -174,18 +189,19 @@ class _Outliner:
         b.ret([done.add_param(v.type) for v in leave.args])
         return body
 
-    def _literals(self, b: Builder, values: dict[Value, Value]) -> None:
-        for block in self.region:
-            for op in block.all_ops():
-                for v in op.used():
-                    if v.block not in self.region and v not in values and _is_literal(v):
-                        values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore[arg-type]
-
-    def _sizes(self, b: Builder, values: dict[Value, Value]) -> None:
-        for op in ops_of(self.forest.dom.in_order(self.region)):
-            for v in op.used():
-                if v.block not in self.region and v not in values and v.op is not None and v.op.name == "dim":
-                    values[v] = b.dim(values[v.op.operands[0]], axis=v.op.attrs["axis"])
+    def _make_again(self, b: Builder, v: Value, values: dict[Value, Value]) -> Value:
+        """Define a value from outside in the function, unless it is passed."""
+        if v not in values:
+            if v.op is None or _is_literal(v):
+                values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)      # type: ignore[arg-type]
+            else:
+                given = {x: self._make_again(b, x, values) for x in v.op.operands}
+                assert b.block is not None
+                copy = clone_op(v.op, given)
+                copy.block = b.block
+                b.block.ops.append(copy)
+                values[v] = copy.result
+        return values[v]
 
     def _count(self, head: Block, latch: Block, first: Value, count: Value, values: dict[Value, Value]) -> None:
         """Let the copy count from 0 to ``count``.

@@ -12,5 +12,6 @@ Files, in reading order::
     patterns         loops that carry something, and are for many threads
     recurrence_patterns  loops that are linear recurrences
     reduce           reductions between threads
+    row_cache        elements of rows that are kept in shared memory
     rows             bodies that the lanes of a warp execute together
 """

@@ -12,7 +12,8 @@ from ....errors import NOWHERE, Loc
 from ....ir.graph import Module, Value
 from ....ir.types import Scalar, dtype_of
 from ...llvm import types
-from ...llvm.emit import Code, Writer
+from ...llvm.code import Assembly
+from ...llvm.emit import Writer
 from ...llvm.target import ANY_GPU, Target
 from ...math.ops import Options
 from .values import Memory, Part
@@ -39,7 +40,7 @@ class Emitter:
 
     def __init__(self, shared: Shared) -> None:
         self.shared, self.writer, self.options = shared, shared.writer, shared.options
-        self.code = Code()
+        self.code = Assembly()
         self.values: dict[Value, Part] = {}
         self.loc: Loc = NOWHERE
 
@@ -220,25 +221,34 @@ class Emitter:
         above = code.op(f"icmp sgt i64 {i}, {end}", "c")
         return code.op(f"select i1 {code.op(f'icmp sgt i64 {step}, 0', 'c')}, i1 {below}, i1 {above}", "c")
 
-    def where(self, condition: str, t: Scalar, otherwise: str, value: Callable[[], str]) -> str:
-        """A value that is computed only where a condition holds."""
+    def where(self, condition: str, t: Scalar, otherwise: str | Callable[[], str], value: Callable[[], str]) -> str:
+        """A value that is computed only where a condition holds; so is ``otherwise`` where it does not."""
         code = self.code
         yes, after, before = code.label("inside"), code.label("known"), code.here
+        no = after if isinstance(otherwise, str) else code.label("outside")
         x = code.phi(types.register(t), after)
-        code.add_incoming(x, otherwise, before)
-        code.branch(condition, yes, after)
+        code.branch(condition, yes, no)
+        if isinstance(otherwise, str):
+            code.add_incoming(x, otherwise, before)
+        else:
+            code.start(no)
+            code.add_incoming(x, otherwise())
+            code.jump(after)
         code.start(yes)
         code.add_incoming(x, value())
         code.jump(after)
         code.start(after)
         return x
 
-    def if_(self, condition: str, then: Callable[[], None]) -> None:
+    def if_(self, condition: str, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
         yes, after = self.code.label("then"), self.code.label("after")
-        self.code.branch(condition, yes, after)
-        self.code.start(yes)
-        then()
-        self.code.jump(after)
+        no = after if otherwise is None else self.code.label("else")
+        self.code.branch(condition, yes, no)
+        for label, run in ((yes, then), (no, otherwise)):
+            if run is not None:
+                self.code.start(label)
+                run()
+                self.code.jump(after)
         self.code.start(after)
 
 

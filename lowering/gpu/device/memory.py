@@ -17,7 +17,8 @@ from ....ir.types import Scalar
 from ....loop_level.ops import OPS
 from ....loop_level.types import Buffer, buffer_type
 from ...llvm import types
-from ...llvm.emit import Code, Writer
+from ...llvm.code import Assembly
+from ...llvm.emit import Writer
 from ...llvm.target import Target
 from ...math.ops import Options
 from .thread import ALIGN, MEMORY_ERROR, Thread
@@ -30,7 +31,7 @@ LOCAL = 1024
 class Writes(Protocol):
     """The parts of a function that is being written which its ops need."""
 
-    code: Code
+    code: Assembly
     writer: Writer
     target: Target
     options: Options

@@ -7,22 +7,23 @@
 
 Lane l runs the iterations l, l + 32, … of each independent loop of the body, so that the warp reads a row in whole
 lines.  Reductions are combined by shuffles, after which every lane has the result.  All lanes compute what stands
-outside of the loops; lane 0 stores it.
+outside of the loops; lane 0 stores it.  What a later loop reads again is kept in shared memory (``row_cache``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ....ir.graph import Function, Op, Value
-from ....ir.types import Scalar
+from ....ir.types import I64, Scalar
 from ....loop_level.types import buffer_type
 from ...llvm import types
-from ..image import WARP
+from ..image import BLOCK, WARP
 from . import reduce
 from .emitter import Shared
 from .function import DeviceFunction
 from .patterns import Scan, scan_of
+from .row_cache import ROOM, row_cache
 
 _PLAIN = frozenset(("load", "store", "dim", "view", "reshape", "retype"))
 
@@ -110,22 +111,56 @@ def has_scans(ops: Sequence[Op]) -> bool:
 class RowFunction(DeviceFunction):
     """A body for the lanes of a warp.
 
-    ``sharers``: how many threads share the iterations of a loop.
+    ``sharers``: how many threads share the iterations of a loop; ``rows``: the rows of a block.  ``private``: buffers
+    that nothing else reads.
     """
 
-    sharers = WARP
+    sharers, rows = WARP, BLOCK // WARP
 
-    def __init__(self, shared: Shared, func: Function) -> None:
+    def __init__(self, shared: Shared, func: Function, private: Collection[Value] = ()) -> None:
         super().__init__(shared, func)
         self._inside, self.arrays = False, 0
+        self.cache = row_cache(func.entry.ops, ROOM // self.rows, private)
 
     def op(self, op: Op) -> None:
         if op.name == "for":
             self.for_(op)
+        elif op in self.cache.kept:
+            self.loc = op.loc
+            self._kept(op)
         elif op.name == "store":
             self.store_op(op)
         else:
             super().op(op)
+
+    def _kept(self, op: Op) -> None:
+        """An access to an element of the row that is kept, or will be."""
+        kept, is_load = self.cache.kept[op], op.name == "load"
+        b, *indices = op.operands[0 if is_load else 1:]
+        memory, at = self.memory(b), list(map(self.scalar, indices))
+        t, i = memory.dtype, at[kept.axis]
+        inside = self.code.op(f"icmp slt i64 {i}, {self.cache.length}", "c")
+
+        def place() -> str:
+            row = self.mul(self.row(), str(ROOM // self.rows // types.width(t)))
+            array = self.shared_array("rows", I64, ROOM // types.width(I64))
+            return self.shared_at(array, t, self.add(self.add(row, str(kept.base)), i))
+
+        def keep() -> None:
+            self.store(t, self.scalar(op.result if is_load else op.operands[0]), place(), 3)
+        if kept.reads:
+            self.values[op.result] = self.where(inside, t, lambda: self.load(t, self.address(memory, at)),
+                                                lambda: self.load(t, place(), 3))
+        elif kept.keeps and not is_load and not kept.passes:
+            self.if_(inside, keep, lambda: self.store_op(op))
+        else:
+            super().op(op) if is_load else self.store_op(op)
+            if kept.keeps:
+                self.if_(inside, keep)
+
+    def row(self) -> str:
+        """The number of the row among those of the block."""
+        return self.code.op(f"lshr i64 {self.number('thread')}, 5", "warp")
 
     def sharer(self) -> str:
         """The number of this thread among those that share loops."""

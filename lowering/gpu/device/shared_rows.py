@@ -68,7 +68,10 @@ class _BlockWide(RowFunction):
 class BlockFunction(_BlockWide):
     """A body whose loops run along rows."""
 
-    suffix, sharers = ".block", THREADS
+    suffix, sharers, rows = ".block", THREADS, 1
+
+    def row(self) -> str:
+        return "0"
 
     def sharer(self) -> str:
         return self.number("thread")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ class Owner:
             self.address = 0
             self.driver.free(address)
 
-    __del__ = release
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():                          # then the memory goes with the process, and modules may be empty
+            self.release()
 
 
 class DeviceArray:

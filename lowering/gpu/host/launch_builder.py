@@ -35,7 +35,7 @@ from ..kernels.wide import Wide, wide, wide_kernel
 from ..kernels.writer import Resident
 from ..tensor_cores import FIRST, FORMATS
 from .launches import ENOUGH_THREADS, Launch, MapLaunch, SerialLaunch, SharedLaunch, is_reduced
-from .nests import Nest, across, additions, columns, elementwise, loops_of, nest, overwrites, recurrence, scan
+from .nests import Nest, across, additions, columns, elementwise, loops_of, nest, overwrites, private, recurrence, scan
 from .overwrite_launch import OverwriteLaunch
 from .partition import callees, reached
 from .plan import Plan
@@ -114,7 +114,8 @@ class LaunchBuilder:
         found = nest(self.module, op, func)
         rows = not found.kinds and is_row(found.body.entry.ops, found.body.params[:len(found.loops)])
         if rows:
-            RowFunction(self.shared, found.body).write()
+            own = private(op, found.captured, func)
+            RowFunction(self.shared, found.body, own).write()
         else:
             self._write(found.body.name)
         results = [Result(ROLES[kind], v.type) for kind, v in zip(found.kinds, found.carried)]
@@ -128,7 +129,7 @@ class LaunchBuilder:
         launch = MapLaunch(made, tuple(known), {})
         ops, there = found.body.entry.ops, among(found.captured, resident)
         if rows and not has_scans(ops):
-            BlockFunction(self.shared, found.body).write()
+            BlockFunction(self.shared, found.body, own).write()
             few = map_kernel(self.shared, f"{made.kernel.name}_block", found.body.loc, found.body, known, [],
                              Needs(), outlined=False, threads_each=THREADS, block=THREADS, resident=((), there),
                              suffix=BlockFunction.suffix)

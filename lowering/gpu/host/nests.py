@@ -55,6 +55,15 @@ def nest(module: Module, op: Op, func: Function) -> Nest:
     return Nest(body, tuple(loops), kinds, tuple(op.operands[3:]), tuple(op.results), tuple(captured))
 
 
+def private(op: Op, captured: Sequence[Value], func: Function) -> set[Value]:
+    """The arrays that a nest captures and nothing outside of it uses."""
+    made = {v for v in captured if v.op is not None and v.op.name == "alloc" and v.op.attrs["kind"] != "result"}
+    if not made:
+        return made
+    inside = {x for region in op.regions for x in region.nested_ops()}
+    return made - {v for block in func.blocks for x in block.nested_ops() if x not in inside for v in x.operands}
+
+
 def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> Nest:
     """A nest that adds to elements of ``b``, which its body takes as if it were carried, and returns."""
     region = loops[-1].regions[0]

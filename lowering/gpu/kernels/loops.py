@@ -25,9 +25,9 @@ from ..device.emitter import Emitter, Shared
 from ..device.function import ADDS, call
 from ..device.thread import stack_size
 from ..device.values import Memory, Part, assemble, parts_of
-from ..image import Kernel
+from ..image import BLOCK, Kernel
 from .results import Reduced, finish_kernel, reduce_block, store_slot
-from .writer import BLOCK, KernelWriter, Known, Resident, as_scalar, indices
+from .writer import KernelWriter, Known, Resident, as_scalar, indices
 
 ATOMIC, LOCAL, APART = "by atomics", "in local memory", "in an array for each thread"
 FEW = 32

@@ -19,8 +19,8 @@ from ....loop_level.types import Buffer
 from ..device.emitter import Shared
 from ..device.function import call
 from ..device.values import Memory, Part
-from ..image import Kernel
-from .writer import BLOCK, KernelWriter, Known, indices
+from ..image import BLOCK, Kernel
+from .writer import KernelWriter, Known, indices
 
 OWNERS = Buffer(I64, (None,))
 """The number of the last iteration that stores to each element, −1 if none does."""

@@ -26,9 +26,9 @@ from ..device import reduce
 from ..device.emitter import Shared
 from ..device.function import call
 from ..device.values import Part
-from ..image import WARP, Kernel
+from ..image import BLOCK, WARP, Kernel
 from .scans import ROWS, TILE, Body, ScanKernels
-from .writer import BLOCK, KernelWriter, Known, Resident
+from .writer import KernelWriter, Known, Resident
 
 LIMIT = 64.0
 """The greatest factor of a composed map: a bound of how much an error of the value before it grows, six bits of 53, or

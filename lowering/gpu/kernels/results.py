@@ -10,8 +10,8 @@ from ....ir.types import Scalar
 from ...llvm import types
 from ..device import reduce
 from ..device.emitter import Emitter, Shared
-from ..image import Kernel
-from .writer import BLOCK, KernelWriter
+from ..image import BLOCK, Kernel
+from .writer import KernelWriter
 
 
 def store_slot(w: Emitter, slots: str, k: int, t: Scalar, x: str) -> None:

@@ -23,8 +23,8 @@ from ..device import reduce
 from ..device.emitter import Shared
 from ..device.function import call
 from ..device.values import Part
-from ..image import WARP, Kernel
-from .writer import BLOCK, KernelWriter, Known, Resident
+from ..image import BLOCK, WARP, Kernel
+from .writer import KernelWriter, Known, Resident
 
 ROWS = 4
 """Iterations of a thread in a tile."""

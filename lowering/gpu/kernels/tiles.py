@@ -18,8 +18,8 @@ from ...llvm import types
 from ...math import ops
 from ..device.emitter import Shared
 from ..device.values import Memory
-from ..image import Kernel
-from .writer import BLOCK, KernelWriter, indices
+from ..image import BLOCK, Kernel
+from .writer import KernelWriter, indices
 
 TILE, DEPTH, EACH = 64, 16, 4
 STEP = TILE // EACH

@@ -21,9 +21,9 @@ from ....loop_level.types import buffer_type
 from ..device.emitter import Shared
 from ..device.function import call
 from ..device.patterns import is_plain
-from ..image import WARP
+from ..image import BLOCK, WARP
 from .loops import MapKernel, Needs
-from .writer import BLOCK, KernelWriter, Known, indices
+from .writer import KernelWriter, Known, indices
 
 TILE = WARP
 _ROWS = BLOCK // TILE

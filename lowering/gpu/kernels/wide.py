@@ -19,8 +19,8 @@ from ..device.emitter import Shared
 from ..device.function import call
 from ..device.patterns import is_plain
 from ..device.values import Memory
-from ..image import Kernel
-from .writer import BLOCK, KernelWriter
+from ..image import BLOCK, Kernel
+from .writer import KernelWriter
 
 BYTES = 16
 MOST = 4

@@ -18,8 +18,6 @@ from ..device.thread import WORDS, Thread
 from ..device.values import Part, assemble, parts_of
 from ..image import Kernel
 
-BLOCK = 256
-"""Threads of a block."""
 Known = tuple[int | None, int | None]
 """The first index of a loop and its step, as far as they are literal."""
 Resident = tuple[Sequence[int], Sequence[int]]

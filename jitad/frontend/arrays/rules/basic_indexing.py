@@ -102,7 +102,8 @@ def span(t: Context, s: slice, n: Value) -> Span:
     if s.step is None or (known := static_int(s.step)) == 1:
         return _forward(t, s, n)
     if known is None:
-        refuse(t, "a slice whose step is only known at run time", "a constant step")
+        refuse(t, "a slice whose step is only known at run time",
+               "a constant step, or a loop: `for i in range(start, stop, step)`")
     if known == 0:
         raise ValueError("slice step cannot be zero")
     step = e.const(known)
