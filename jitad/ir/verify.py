@@ -29,7 +29,7 @@ Memory (``linear``): see ``linearity.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -359,7 +359,7 @@ class FunctionVerifier:
         """Check that every value is defined before its use."""
         tree, get = dominators(self.func), self.defined.get
         for block in self.func.blocks:
-            dominating = {block: True}                      # blocks → they dominate this one, or it is unreachable
+            dominating: dict[Block | None, bool] = {block: True}        # blocks known to dominate this one
             for i, op in enumerate(block.ops):
                 for v in op.operands:
                     home, at = get(v, _NOWHERE)
@@ -370,7 +370,8 @@ class FunctionVerifier:
                     if not dominating.get(get(v, _NOWHERE)[0]):
                         self._use(block.term, v, block, len(block.ops), tree, dominating)
 
-    def _use(self, op: Op, v: Value, block: Block, index: int, tree: Dominators, dominating: dict[Block, bool]) -> None:
+    def _use(self, op: Op, v: Value, block: Block, index: int, tree: Dominators,
+             dominating: dict[Block | None, bool]) -> None:
         """Check a use in an op at ``index`` in ``block``, and note the block of the value if it is sound."""
         home, at = self.defined.get(v, _NOWHERE)
         if home is None:
