@@ -2,7 +2,8 @@
 
 ``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  A pass has the name of its file in
 ``passes/`` (``cps`` and ``differentiate`` are ``cps.py`` and ``ad/``).  ``JITAD_DEBUG=1`` verifies the module after
-each pass.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out optional passes, at each of their positions.
+each pass, and with ``JITAD_VERIFY=stages`` after each stage only.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out
+optional passes, at each of their positions.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
+from .passes.induction.induction_variables import induction_variables
+from .passes.induction.strength_reduction import strength_reduction
+from .passes.induction.stride_versioning import stride_versioning
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
 from .passes.loops.fuse_accumulate import fuse_accumulate
-from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
 from .passes.loops.loop_pre import loop_pre
 from .passes.loops.loop_versioning import loop_versioning
@@ -239,6 +242,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _loop_unswitch),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
+    ("optimized", "stride_versioning", _plain(stride_versioning)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "loop_pre", _plain(loop_pre)),
     ("optimized", "branch_fusion", _plain(branch_fusion)),
@@ -253,6 +257,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
+    ("optimized", "strength_reduction", _plain(strength_reduction)),
     ("optimized", "jump_threading", _jump_threading),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -261,11 +266,32 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch",
-                        "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
-                        "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
-                        "dot_products", "index_set_splitting", "loop_load_elimination", "chain_reassociation",
-                        "jump_threading", "column_major"})
+NOT_ON_GPU = frozenset((
+    "recursion_batching",
+    "scalarise",
+    "interchange",
+    "matrix_products",
+    "privatisation",
+    "batch",
+    "predicate",
+    "outer_loop",
+    "loop_unswitch",
+    "neighbour_updates",
+    "branch_fusion",
+    "if_conversion",
+    "index_scan",
+    "stride_specialise",
+    "fission",
+    "outer_products",
+    "dot_products",
+    "index_set_splitting",
+    "loop_load_elimination",
+    "chain_reassociation",
+    "stride_versioning",
+    "strength_reduction",
+    "jump_threading",
+    "column_major",
+))
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
@@ -311,13 +337,14 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_unswitch": loop_unswitch, "loop_versioning": loop_versioning, "loop_pre": loop_pre,
+    "loop_unswitch": loop_unswitch, "stride_versioning": stride_versioning,
+    "loop_versioning": loop_versioning, "loop_pre": loop_pre,
     "branch_fusion": branch_fusion,
     "if_conversion": if_conversion, "index_scan": index_scan,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
-    "jump_threading": jump_threading, "copy_insertion": copy_insertion,
+    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
 }
 
 
@@ -339,7 +366,8 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.  With ``gpu`` the passes of
     ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
-    names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
+    names, without = list(roots), left_out()
+    debug, seldom = os.environ.get("JITAD_DEBUG") == "1", os.environ.get("JITAD_VERIFY") == "stages"
     if gpu:
         module.parallel = module.gpu = True
         without |= NOT_ON_GPU
@@ -354,8 +382,10 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
             if debug and name == "copy_insertion":
                 verify(module)
-            elif debug:
+            elif debug and not seldom:
                 verifier.verify(module)
+        if debug and seldom:
+            verifier.verify(module)
         if observe is not None:
             observe(stage, module)
         if stage == stop:

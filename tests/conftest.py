@@ -1,5 +1,5 @@
-"""Settings of all tests: the verifier runs after every pass, machine code is compiled and not read from disk, and
-hypothesis has no time limit.
+"""Settings of all tests: the verifier runs after every stage, in every fourth test after every pass; machine code is
+compiled and not read from disk; hypothesis has no time limit.
 
 ``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).
 ``--long sample`` runs every eighth case of tests that are marked ``long`` and all others (``make test``), and
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 
@@ -31,6 +32,7 @@ settings.load_profile("jitad")
 
 SAMPLED = 8                      # of this many cases of a long test, ``make test`` runs one
 AS_USERS = 4                     # of this many tests at any level, ``.ci/run`` has one at the level of users
+EACH_PASS = 4                    # of this many tests, one verifies after each pass
 _as_users = pytest.StashKey[bool]()
 
 
@@ -71,6 +73,8 @@ def _level(request: pytest.FixtureRequest) -> None:
     at_any = request.node.get_closest_marker("any_level") and not request.node.stash.get(_as_users, False)
     if at_any and "JITAD_OPT" not in os.environ:
         request.getfixturevalue("monkeypatch").setenv("JITAD_OPT", "0")
+    if "JITAD_VERIFY" not in os.environ and zlib.crc32(request.node.nodeid.encode()) % EACH_PASS:
+        request.getfixturevalue("monkeypatch").setenv("JITAD_VERIFY", "stages")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,7 +26,8 @@ from .references import classes_of, digest, parts, statics_of
 FORMAT = 1
 """The version of the format of entries."""
 
-_OWN = ("JITAD_CACHE_DIR", "JITAD_CACHE_SIZE", "JITAD_CACHE", "JITAD_NUM_THREADS", "JITAD_DUMP", "JITAD_DEBUG")
+_OWN = ("JITAD_CACHE_DIR", "JITAD_CACHE_SIZE", "JITAD_CACHE", "JITAD_NUM_THREADS", "JITAD_DUMP", "JITAD_DEBUG",
+        "JITAD_VERIFY")
 """Environment variables that make no difference to code."""
 
 

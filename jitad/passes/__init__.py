@@ -9,6 +9,7 @@ Files, in reading order::
     analysis   facts about a function that passes ask for: control flow, dominance, loops, ranges, costs
     cleanup    simplification, inlining, common subexpressions, dead code
     shapes     sizes of arrays: numbering, specialisation, small arrays as scalars
+    induction  counters, and what loops step beside them
     loops      loop-invariant code motion, unrolling, versioning, elimination of checks
     nests      nests of counted loops: hoisted checks, interchange, products of matrices by loops
     algebra    products of matrices across iterations and recursive calls; algebra under fast math

@@ -105,7 +105,7 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
-FOCUS = {"exchanged_terms": ("sum behind a condition",), "wrong_privatisation": ("stores in an inner loop",)}
+FOCUS = {"exchanged_terms": ("sum behind a condition",), "wrong_privatisation": ("element beside another one",)}
 """Constructs that the programs of a hunt have, for bugs that few programs show otherwise."""
 
 

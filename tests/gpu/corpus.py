@@ -1,7 +1,8 @@
 """All programs of the tests and the benchmarks, with their gradients, as kernels that ``ptxas`` assembles.
 
 ``python -m tests.gpu.corpus`` assembles every kernel for every architecture, and prints the numbers of kernels and the
-spills; that takes minutes.  ``--every N`` takes each Nth program only.
+spills; with ``--run`` it also runs each program in the simulator, with checked accesses, and compares with the
+interpreter of the IR.  That takes some 20 minutes.  ``--every N`` takes each Nth program only.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from jitad.lowering.gpu.ptx import ARCHITECTURES, to_ptx
 
 from bench.gpu.listing import registers
 from bench.ordinary import FIELDS
-from jitad import value_and_grad
+from jitad import JitadError, value_and_grad
 from jitad.gpu import assembling
-from tests.gpu.programs import compiled
+from jitad.gpu.simulated import SimulatedDriver
+from tests.gpu.programs import compare, compiled
 from tests.gpu.small import PROGRAMS
 from tests.loop_level.test_programs import programs, smaller
 
@@ -38,10 +40,12 @@ def corpus() -> Iterator[Entry]:
     with pytest.MonkeyPatch.context() as patch:
         for field in FIELDS:
             for p in programs(field, patch):
-                args = tuple(map(smaller, p.args))
-                yield f"{field}: {p.name}", p.function, args
-                if p.grad:
-                    yield f"{field}: {p.name}, gradient", value_and_grad(p.function, p.grad), args
+                for label, f in {"": p.function, **p.formulations}.items():
+                    name = f"{field}: {p.name}" + (f" ({label})" if label else "")
+                    args = tuple(map(smaller, p.others.get(label, p.args)))
+                    yield name, f, args
+                    if p.grad:
+                        yield f"{name}, gradient", value_and_grad(f, p.grad), args
 
 
 def assembled(image: Image, arch: str, folder: Path, ptx: str = "") -> dict[str, tuple[int, int]]:
@@ -57,13 +61,22 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--from", type=int, default=0, dest="start")
     parser.add_argument("--one-ptx", action="store_true", help="PTX for the oldest architecture alone, for all of them")
+    parser.add_argument("--run", action="store_true", help="also in the simulator, against the interpreter")
     options = parser.parse_args()
-    kernels, spilling, start = 0, 0, time.monotonic()
+    taken, kernels, spilling, wrong, start = 0, 0, 0, 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, fun, args) in enumerate(corpus()):
             if number < options.start or (number - options.start) % options.every:
                 continue
-            image = compiled(fun, *args).program.image
+            case = compiled(fun, *args)
+            image = case.program.image
+            taken += 1
+            if options.run:
+                try:
+                    compare(case, SimulatedDriver(checked=True), 1e-8)
+                except (AssertionError, JitadError) as error:
+                    wrong += 1
+                    print(f"{name}: {error}", flush=True)
             if not image.kernels:
                 continue
             kernels += len(image.kernels)
@@ -75,6 +88,8 @@ def main() -> None:
                     print(f"{name}: {kernel} spills {size} bytes on {arch}", flush=True)
             print(f"{number} {name}: {kernels} kernels so far, {spilling} with spills on some architecture, "
                   f"{time.monotonic() - start:.0f} s", flush=True)
+    print(f"{taken} programs, {kernels} kernels, assembled for {', '.join(ARCHITECTURES)}: {spilling} spill"
+          + (f"; {wrong} programs are wrong in the simulator" if options.run else ""))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
 """Programs and their gradients on the simulated device, with each access checked: small programs that need different
-kinds of kernels, the ordinary programs of the benchmarks, the examples.  ``tests/fuzzing`` runs random programs there.
+kinds of kernels, the ordinary programs of the benchmarks, the examples.  ``ptxas`` takes their kernels, if it is there.
+``tests/fuzzing`` runs random programs there.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from jitad.lowering.gpu.device.emitter import Emitter
+from jitad.lowering.gpu.ptx import ARCHITECTURES
+from jitad.lowering.jit import cuda_toolkit
 from jitad.lowering.math import ops
 
 from bench.ordinary import FIELDS
@@ -29,7 +33,8 @@ from jitad import DeviceError, value_and_grad
 from jitad.gpu.drivers import driver_of
 from jitad.gpu.simulated import SimulatedDriver
 from jitad.ir.types import Scalar
-from tests.gpu.programs import compare, compiled
+from tests.gpu.corpus import assembled
+from tests.gpu.programs import Case, compare, compiled
 from tests.gpu.simulated_cuda import REAL
 from tests.gpu.small import PROGRAMS
 from tests.loop_level.test_programs import programs, smaller
@@ -37,18 +42,26 @@ from tests.loop_level.test_programs import programs, smaller
 pytestmark = pytest.mark.any_level
 
 
-def on_device(fun: Any, *args: Any) -> None:
+def on_device(fun: Any, *args: Any) -> Case:
     """Asserts that a function on the device gives what the interpreter gives, and that there is no race.
 
     The device is the simulator, or NVIDIA's where tests are for that one (``make test-gpu``).
     """
-    compare(compiled(fun, *args), driver_of("cuda") if REAL else SimulatedDriver(checked=True), 1e-8)
+    case = compiled(fun, *args)
+    compare(case, driver_of("cuda") if REAL else SimulatedDriver(checked=True), 1e-8)
+    return case
+
+
+def assembles(case: Case, arch: str, folder: Path) -> None:
+    """Asserts that all kernels of a program assemble."""
+    if case.program.image.kernels and cuda_toolkit.libdevice() and cuda_toolkit.program("ptxas"):
+        assembled(case.program.image, arch, folder)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_small_programs(name: str) -> None:
+def test_small_programs(name: str, tmp_path: Path) -> None:
     fun, args = PROGRAMS[name]
-    on_device(fun, *args)
+    assembles(on_device(fun, *args), "sm_90", tmp_path)
 
 
 @pytest.mark.slow
@@ -81,11 +94,15 @@ def test_bugs_planted_in_the_lowering_are_found(name: str, monkeypatch: pytest.M
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", FIELDS)
-def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The kernels of values and gradients assemble, those of each field for another architecture."""
+    arch = ARCHITECTURES[FIELDS.index(name) % len(ARCHITECTURES)]
     for p in programs(name, monkeypatch):
         for label, f in {"": p.function, **p.formulations}.items():
             args = [smaller(a) for a in p.others.get(label, p.args)]
-            on_device(value_and_grad(f, p.grad) if p.grad else f, *args)
+            case = on_device(value_and_grad(f, p.grad) if p.grad else f, *args)
+            for made in () if label else [case, *([compiled(f, *args)] if p.grad else [])]:
+                assembles(made, arch, tmp_path)
 
 
 def bench_programs() -> dict[str, tuple[Any, tuple[Any, ...]]]:

@@ -592,6 +592,26 @@ def test_derivatives(f: Callable[..., Any]) -> None:
     check_grads(jit(lambda w: f(w, x, K[:30]), parallel=True), (W,), order=2)
 
 
+def test_a_regular_nest_saves_in_rows() -> None:
+    """The values of an inner loop of the same length everywhere: no loop runs twice, and no stack orders iterations."""
+    def paths(w: Any, x: Any, m: int) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            s = x[i]
+            for j in range(m):
+                s = math.sin(s) * w[j] + s
+            total += s
+        return total * total * w[0]
+    said = report(paths, W, X[:30], 5, grad=0)
+    assert sum("several threads" in line for line in said) == 2, said
+    assert any("total: add, frames: each" in line for line in said), said
+    alone, several = jit(paths, grad=(0, 1)), jit(paths, grad=(0, 1), parallel=True)
+    for n, m in ((30, 5), (30, 1), (30, 0), (1, 5), (0, 5)):
+        (value, bars), (v, bs) = alone.value_and_grad(W, X[:n], m), several.value_and_grad(W, X[:n], m)
+        for e, g in zip((value, *bars), (v, *bs), strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-11, atol=1e-13)
+
+
 def test_a_gradient_of_a_gradient() -> None:
     def slope(w: Any, x: Any, k: Any) -> Any:
         return (grad(loss)(w, x, k) ** 2).sum()

@@ -6,6 +6,7 @@ Files, in reading order::
 
     homes           the cheapest home for each forward value
     frames          the values in their homes
+    regular_nests   nests of loops whose values can be saved in one array
     rows            many scalars of a long loop body, in rows of one array
     kept_sizes      arrays of which only the sizes are read
     unmodified      arrays that nothing overwrites before the reverse sweep

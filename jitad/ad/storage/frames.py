@@ -6,6 +6,8 @@ the reverse sweep read them there.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
@@ -15,6 +17,7 @@ from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from .homes import FREE, REDONE, Homes
 from .recompute_plan import Reverse, order_free
+from .regular_nests import regular_nest
 from .reuse_primals import compute_there, read_again
 from .rows import rows, store_rows
 
@@ -23,10 +26,12 @@ class Frames(Homes):
     """Places values; afterwards ``homes`` maps them to the values that the reverse sweep reads."""
 
     in_rows: dict[Value, tuple[Value, Value, int]]       # value → the array of its rows, the reverse index, the column
+    divisible: set[Loop]                                 # loops whose reverse iterations several threads may run
 
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
         self.in_rows = {}
+        self.divisible = self._divisible() if self.sweep.module.parallel else set()
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
@@ -42,6 +47,11 @@ class Frames(Homes):
         for level in self.reruns:
             for v in self.kept.get(level, []):
                 self.homes[v] = self._at_end(v, level)
+
+    def _divisible(self) -> set[Loop]:
+        reverse = Reverse(self.sweep)
+        return {x.loop for x in self.loops if x.loop.children and x.top is not None and x.back is not None
+                and self.sweep.loops.get(x.loop) is x and order_free(reverse, x, by_parts=True)}
 
     # --- saving ---------------------------------------------------------------------------------------
 
@@ -59,7 +69,7 @@ class Frames(Homes):
                 self._rows(back, values, ends, known.trip, known.iv)
             for v in indexed:
                 if v not in self.in_rows:
-                    at_top.append(self._indexed_frame(back, v, ends[v], known.trip, known.iv))
+                    at_top.append(self._indexed_frame(back, v, ends[v]))
         if framed:
             at_top.append(self._stack_frame(back, framed, [ends[v] for v in framed]))
         for op in at_top:
@@ -109,20 +119,47 @@ class Frames(Homes):
         final = loop.exit.add_param(type, hint)
         return param, final
 
-    def _indexed_frame(self, back: LoopBack, v: Value, end: Value, trip: Value, iv: Value) -> Op:
-        """Case 3: one array indexed by the iteration."""
-        loop = back.loop
-        assert loop.preheader is not None and loop.latch is not None and back.index is not None
-        assert isinstance(v.type, Scalar)
-        room = Builder(loop.preheader).empty(trip, dtype=v.type)
-        param, final = self._carry(back, room.type, room, "frames")
-        stored = Builder(loop.latch).set(param, end, iv)
-        loop.back_edge().args.append(stored)
-        loop.exit_edge().args.append(stored)
-        self._decide(final)
-        load = Op("get", [final, back.index], [v.type])
+    def _indexed_frame(self, back: LoopBack, v: Value, end: Value) -> Op:
+        """Case 3: one array indexed by the iteration, and by those of the loops around it in a regular nest."""
+        nest = [*self._nest_around(back), back]              # outermost first
+        outermost = nest[0].loop
+        assert isinstance(v.type, Scalar) and outermost.preheader is not None and back.loop.latch is not None
+        b = Builder(outermost.preheader)
+        room = b.empty(*(self._trip(x, b) for x in nest), dtype=v.type)
+        params, finals = [room], list[Value]()
+        for x in nest:
+            param, final = self._carry(x, room.type, params[-1], "frames")
+            params.append(param)
+            finals.append(final)
+        stored = Builder(back.loop.latch).set(params[-1], end, *(x.iv for x in nest))
+        for i, x in reversed([*enumerate(nest)]):
+            x.loop.back_edge().args.append(stored)
+            x.loop.exit_edge().args.append(stored)
+            if i:
+                stored = self._behind(nest[i - 1].loop, params[i], x.loop, finals[i])
+        self._decide(finals[0])
+        indices = [x.index for x in nest if x.index is not None]
+        load = Op("get", [finals[0], *indices], [v.type])
         self.homes[v] = load.result
         return load
+
+    def _nest_around(self, back: LoopBack) -> list[LoopBack]:
+        """The loops around ``back``, outermost first, that several threads may divide if no stack orders iterations."""
+        if not self.divisible or self.sweep.loops.get(back.loop) is not back:
+            return []
+        around = takewhile(self.divisible.__contains__, regular_nest(self.dom, back.loop))
+        return [self.sweep.loops[x] for x in around][::-1]
+
+    @staticmethod
+    def _trip(back: LoopBack, b: Builder) -> Value:
+        known = counted(back.loop)
+        assert known is not None
+        return known.trip if known.trip.const is None else b.const(known.trip.const, I64)
+
+    def _behind(self, outer: Loop, param: Value, inner: Loop, final: Value) -> Value:
+        """At the end of an iteration of ``outer``: ``final`` if ``inner`` ran in it, otherwise ``param``."""
+        assert inner.exit is not None and outer.latch is not None
+        return Reaching(self.preds, {outer.head: param, inner.exit: final}, (), dom=self.dom).at_end(outer.latch)
 
     def _rows(self, back: LoopBack, values: list[Value], ends: dict[Value, Value], trip: Value, iv: Value) -> None:
         """Case 3 for many values: a row of one array for each iteration; ``_home`` loads from it where it is read."""

@@ -9,7 +9,8 @@ The reverse sweep of ``reverse.py`` reads forward values directly.  ``Frames`` m
   reciprocals, and loads from arrays that nothing overwrites, or that are saved as a whole (``revisited.py``);
 * *saved* (``KEPT``): it is stored at the end of each iteration of its loop, in an array indexed by the iteration if it
   is a scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
-  itself a value of the enclosing loop, and so on outwards.  At the function's top level, if the two sweeps are two
+  itself a value of the enclosing loop, and so on outwards, unless the array has a row for each iteration of that loop
+  as well (``regular_nests.py``).  At the function's top level, if the two sweeps are two
   functions, a last frame holds the values that both need.
 
 Only values that the reverse sweep reads are considered, which is to-be-recorded analysis (Hascoët, Naumann, Pascual

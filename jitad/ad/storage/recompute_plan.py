@@ -11,7 +11,8 @@ in forward order, then carries the loop's values too, and the computation from t
 
 *Kept*: something before its reverse sweep needs values of the loop, so the forward loop stays as well.  This is done
 only for several threads, if the order does not matter and the reverse sweep reads values of inner loops: frames on a
-stack would order the iterations.  Other values are saved in arrays by their index, which takes less time.
+stack would order the iterations.  Other values, and those of regular nests, are saved in arrays by their indices,
+which takes less time.
 
 *In order*: an iteration that may raise is not delayed until after a loop that may not terminate.
 
@@ -35,6 +36,7 @@ from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
 from . import late_results, nests
+from .regular_nests import regular_nest
 
 LONGEST = 8
 """The longest chain of cheap ops that is taken to be computed again."""
@@ -127,7 +129,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                     del found[loop]
     kept = [replace(plan, kept=True) for loop, plan in possible.items()
             if sweep.module.parallel and loop not in found and order_free(reverse, plan.back, by_parts=True)
-            and _needs_stack(reverse, loop)]
+            and _needs_stack(sweep, reverse, loop)]
     chosen = [*found.values(), *kept]
     chosen = [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
     return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
@@ -154,10 +156,10 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
     return tuple(found)
 
 
-def _needs_stack(reverse: Reverse, loop: Loop) -> bool:
+def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
     """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack."""
-    inner = {b for child in loop.children for b in child.blocks}
-    return any(isinstance(v.type, Array) or v.block in inner and not _is_made_again(v, loop)
+    rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
+    return any(isinstance(v.type, Array) or sweep.forest.loop_of(v.block) not in rows and not _is_made_again(v, loop)
                for v in _read_by(reverse.of(loop), loop))
 
 

@@ -8,7 +8,6 @@ Files, in reading order::
     loop_tables            the tables that ``loop_simplify`` keeps up to date meanwhile
     licm                   loop-invariant code motion
     unroll                 short loops of known trip count written out
-    induction_variables    integers that a loop steps, as functions of its counter
     check_elimination      checks that control flow, earlier checks and counters imply
     peel                   the first and last iterations of loops that treat borders apart
     loop_versioning        innermost loops in two versions, one without index checks

@@ -61,6 +61,14 @@ for {.j} in range(len({.p})):
     {.r} = {?{.k}|{.k}|int({.p}[{.j}]) % 3|{.j} % 3}
     {?{.w} = {.w} * |{.w} += |{.w} = {.w} * 0.5 + }math.{?log|sqrt}({.p}[{.j}] + {?1.3|2.5|4.0}) * {.u}[{.r}]
 """
+BESIDE = """
+{.p=let v} = {v}
+{.o=new v} = {.p} * {?{f}|0.5}
+for {.j} in range({?1|0}, len({.o})):
+    for {.k} in range({?3|{i}|len({.p})}):
+        {.o}[{.j}] {?+=|+=|-=} {?{.p}[{.k} % 3]|{.p}[{.j}]} * {?{.o}[{.j} - 1]|{.o}[0]|{.o}[-1]|{f}} * 0.1
+        {?pass|pass|{.o}[{.j} - 1] {?+=|=} 0.3 * {.p}[{.j}]}
+"""
 GUARDED = """
 {.p=let v} = {v}
 {.u=let a} = {a}
@@ -161,6 +169,7 @@ CONSTRUCTS: list[Construct] = [
     S("stores after an inner loop", f"{INNER}    {STORE}\n    {{?pass|{STORE}}}{TOTAL}", 3, where="outer"),
     S("stores to neighbours", NEIGHBOURS, 2, where="outer"),
     S("stores in an inner loop", f"{INNER}        {STORE}\n    {{?pass|{STORE}}}{TOTAL}", 1.5, where="outer"),
+    S("element beside another one", BESIDE, 2, where="outer"),
     S("arrays of several lengths", UNEVEN, 2, where="outer"),
     S("computed ahead of a loop", AHEAD, 3, where="outer"),
     S("guarded in a loop", GUARDED, 2, where="outer"),

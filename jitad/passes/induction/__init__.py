@@ -1,0 +1,10 @@
+"""Induction variables: what a loop steps by the same amount in each iteration.
+
+Imports ``ir`` and ``passes.analysis``.
+
+Files, in reading order::
+
+    induction_variables  secondary ones, as functions of the loop's counter
+    stride_versioning    loops that step by a value known at run time, counted and without checks if it is positive
+    strength_reduction   indices that are stepped themselves; one of the last passes
+"""

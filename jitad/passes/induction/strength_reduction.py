@@ -1,0 +1,62 @@
+"""Lets a loop count from where its indices begin, if its counter serves for nothing but these.
+
+::
+
+    ^loop(%it, …):                               ^loop(%it, %k, …):
+      %k = add %start, %it                         %v = get %val, %k
+      %v = get %val, %k              becomes       …
+      …                                            %k1 = add %k, 1
+      branch …, ^loop(%next, …)                    branch …, ^loop(%next, %k1, …)
+
+The normal form counts from 0, so that passes can compare iterations.  In machine code ``%k`` is one instruction less in
+each iteration if it is stepped itself: LLVM then compares it with its last value and drops ``%it``.  LLVM's own
+strength reduction, which would do so too, is disabled (``lowering/jit/cpu.py``).  Differences, of loops that count
+downwards, are treated likewise.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.graph import Module, Op, Value
+from ...ir.types import I64
+from ...ir.uses import ops_of, users
+from ..analysis.cfg import substitute
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+
+
+def strength_reduction(module: Module) -> None:
+    """Step the indices of every innermost counted loop; expects normal form."""
+    for func in module.functions.values():
+        mapping: dict[Value, Value] = {}
+        for loop in loop_forest(func).loops:
+            known = counted(loop) if loop.blocks == {loop.head} else None
+            if known is not None:
+                mapping |= _stepped(loop, known)
+        substitute(func, mapping)
+
+
+def _stepped(loop: Loop, known: Counted) -> dict[Value, Value]:
+    """Carry the index of a loop, and remove the ops that compute it; returns what takes the place of their results."""
+    read = [op for op in users(ops_of(loop.blocks)).get(known.iv, ()) if op is not known.next.op]
+    forms = {(op.name, op.operands[op.operands[0] is known.iv]) for op in read if _is_index(op, known.iv)}
+    if len(forms) != 1 or not all(_is_index(op, known.iv) for op in read):
+        return {}
+    (name, start), latch = next(iter(forms)), loop.latch
+    if start.const is not None or start.block in loop.blocks or latch is None:
+        return {}
+    index = loop.head.add_param(I64)
+    term, latch.term = latch.term, None
+    b = Builder(latch, read[0].loc)
+    loop.entry_edge().args.append(start)
+    following = b.emit(name, index, b.const(1))
+    latch.term = term
+    loop.back_edge().args.append(following)
+    for op in read:
+        assert op.block is not None
+        op.block.ops.remove(op)
+    return {op.result: index for op in read}
+
+
+def _is_index(op: Op, counter: Value) -> bool:
+    """True for a sum of the counter and another value, and for a difference from which it is subtracted."""
+    return op.name == "add" and op.operands[0] is not op.operands[1] or op.name == "sub" and op.operands[1] is counter
