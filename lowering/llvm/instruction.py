@@ -32,8 +32,7 @@ class Instruction(NamedTuple):
 
     def text(self) -> str:
         """The instruction as LLVM assembly."""
-        text = _TEXTS.get(self.opcode, _arithmetic)(self)
-        return f"{self.result} = {text}" if self.result else text
+        return f"{self.result} = {text(self)}" if self.result else text(self)
 
     def reads(self) -> list[str]:
         """The local values that it reads."""
@@ -60,17 +59,23 @@ class Instruction(NamedTuple):
         return self._replace(targets=tuple([new if label == old else label for label in self.targets]))
 
 
+def text(i: Instruction) -> str:
+    """An instruction as LLVM assembly, without its result."""
+    return _TEXTS.get(i.opcode, _arithmetic)(i)
+
+
 def _spaced(flags: str) -> str:
     return f" {flags}" if flags else ""
 
 
 def _arithmetic(i: Instruction) -> str:
-    return f"{i.opcode}{' ' + i.flags if i.flags else ''} {i.type} {', '.join(i.operands)}{i.notes}"
+    opcode, _, type, operands, _, flags, _, _, _ = i
+    return f"{opcode} {flags} {type} {', '.join(operands)}" if flags else f"{opcode} {type} {', '.join(operands)}"
 
 
 def _comparison(i: Instruction) -> str:
-    x, y = i.operands
-    return f"{i.opcode}{_spaced(i.flags)} {i.detail} {i.types[0]} {x}, {y}"
+    opcode, _, _, (x, y), (type,), flags, predicate, _, _ = i
+    return f"{opcode} {flags} {predicate} {type} {x}, {y}" if flags else f"{opcode} {predicate} {type} {x}, {y}"
 
 
 def _cast(i: Instruction) -> str:
