@@ -205,11 +205,32 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset({"recursion_batching", "scalarise", "interchange", "matrix_products", "privatisation", "batch",
-                        "predicate", "outer_loop", "loop_unswitch", "neighbour_updates", "branch_fusion",
-                        "if_conversion", "index_scan", "stride_specialise", "fission", "outer_products",
-                        "dot_products", "index_set_splitting", "loop_load_elimination", "chain_reassociation",
-                        "stride_versioning", "strength_reduction", "jump_threading", "column_major"})
+NOT_ON_GPU = frozenset((
+    "recursion_batching",
+    "scalarise",
+    "interchange",
+    "matrix_products",
+    "privatisation",
+    "batch",
+    "predicate",
+    "outer_loop",
+    "loop_unswitch",
+    "neighbour_updates",
+    "branch_fusion",
+    "if_conversion",
+    "index_scan",
+    "stride_specialise",
+    "fission",
+    "outer_products",
+    "dot_products",
+    "index_set_splitting",
+    "loop_load_elimination",
+    "chain_reassociation",
+    "stride_versioning",
+    "strength_reduction",
+    "jump_threading",
+    "column_major",
+))
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")

@@ -127,7 +127,7 @@ class _Body:
     def varying(self, i: Instruction, operands: Sequence[str], **changes: Any) -> None:
         """Append the instruction for all elements, with these operands and what else differs."""
         self.types[i.result] = i.type
-        self.made.append(i._replace(operands=tuple(operands), type=_vector(i.type), **changes))
+        self.made.lines.append(i._replace(operands=tuple(operands), type=_vector(i.type), **changes))
 
     def spread(self, t: str, operands: Sequence[str]) -> list[str]:
         return [self.vector(t, x) for x in operands]
@@ -139,10 +139,10 @@ class _Body:
         if phi is not None:
             return self._reduce(i, phi)
         if self.is_uniform(*i.operands):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         if i.type == "i64" and (stride := self._stride(i.opcode, *i.operands)) is not None:
             self.strides[i.result] = stride
-            return self.made.append(i._replace(operands=tuple(map(self.first, i.operands))))
+            return self.made.lines.append(i._replace(operands=tuple(map(self.first, i.operands))))
         self.varying(i, self.spread(i.type, i.operands))
 
     def _stride(self, opcode: str, x: str, y: str) -> str | None:
@@ -170,35 +170,35 @@ class _Body:
 
     def negation(self, i: Instruction) -> None:
         if self.is_uniform(*i.operands):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         self.varying(i, self.spread(i.type, i.operands))
 
     def converted(self, i: Instruction) -> None:
         """A comparison or a cast, whose operands have another type than the result."""
         if self.is_uniform(*i.operands):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         self.varying(i, self.spread(i.types[0], i.operands), types=(_vector(i.types[0]),))
 
     def selection(self, i: Instruction) -> None:
         if self.is_uniform(*i.operands):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         c, *xs = i.operands
         self.varying(i, [c, *self.spread(i.type, xs)], types=("i1" if self.is_uniform(c) else _vector("i1"),))
 
     def address(self, i: Instruction) -> None:
         base, index = i.operands
         if self.is_uniform(base, index):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         if base in self.strides or index not in self.strides:
             raise NotWhole
         self.strides[i.result], self.elements[i.result] = self.strides[index], i.types[0]
-        self.made.append(i._replace(operands=(base, self.first(index))))
+        self.made.lines.append(i._replace(operands=(base, self.first(index))))
 
     def load(self, i: Instruction) -> None:
         at = i.operands[0]
         self.accesses.append((False, self.numbers.get(at, -1), self.writer.scopes(i.notes)))
         if self.is_uniform(at):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         self._check_element(i.type, at)
         if self.strides[at] == "1":
             return self.varying(i, i.operands)
@@ -216,7 +216,8 @@ class _Body:
             here = made.address(i.type, at, offset)
             element = made.load(i.type, here, int(i.detail), i.notes)
             name = i.result if k == LANES - 1 else self.code.fresh()
-            made.append(Instruction("insertelement", name, _vector(i.type), (vector, element, str(k)), (i.type, "i64")))
+            put = (vector, element, str(k))
+            made.lines.append(Instruction("insertelement", name, _vector(i.type), put, (i.type, "i64")))
             vector = name
         self.types[i.result] = i.type
 
@@ -228,7 +229,7 @@ class _Body:
             raise NotWhole
         self._check_element(t, at)
         self.accesses.append((True, self.numbers[at], self.writer.scopes(i.notes)))
-        self.made.append(i._replace(operands=(self.vector(t, x), at), types=(_vector(t),)))
+        self.made.lines.append(i._replace(operands=(self.vector(t, x), at), types=(_vector(t),)))
 
     def _check_element(self, t: str, at: str) -> None:
         """Raise ``NotWhole`` unless the address's stride counts elements of type ``t``."""
@@ -240,7 +241,7 @@ class _Body:
         if {*i.types} != {t}:
             raise NotWhole
         if self.is_uniform(*i.operands):
-            return self.made.append(i)
+            return self.made.lines.append(i)
         every, kind = self.spread(t, i.operands), _vector(t)
         types = (kind,) * len(every)
         _, _, intrinsic = i.detail.partition("@llvm.")

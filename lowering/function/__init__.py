@@ -7,6 +7,7 @@ Files, in reading order::
     control           blocks, terminators, checks
     block_outlining   outlines the parts of long blocks as functions
     code_regions      chooses regions of large functions
+    loop_accesses     accesses of a simple loop, and which of them may meet
     loop_vectors      vectorises simple loops of large functions
     region_outlining  outlines them as functions
 """

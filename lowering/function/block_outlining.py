@@ -136,23 +136,23 @@ class _Cut:
                 elif self.made[name] < start and name not in loaded:
                     loaded.add(name)
                     self._load(name, body)
-            body.append(line)
+            body.lines.append(line)
             if line.result in self.slots:
                 self._store(line.result, body)
         writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
         symbol = writer.fresh(f"{self.fn.func.name}.part")
         head = f"hidden void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
-        body.append(Instruction("ret", "", "void", ()))
+        body.lines.append(Instruction("ret", "", "void", ()))
         callee = writer.finished(symbol, head, [("entry", body.lines)], straight=True)
         caller.call_void(callee, *((t, name) for name, t in given.items()))
 
     def _load(self, name: str, to: Fragment) -> None:
-        to.append(Instruction("load", name, self.types[name], (self._slot(name, to),), (), "", "8"))
+        to.lines.append(Instruction("load", name, self.types[name], (self._slot(name, to),), (), "", "8"))
 
     def _store(self, name: str, to: Fragment) -> None:
         to.store(self.types[name], name, self._slot(name, to))
 
     def _slot(self, name: str, to: Fragment) -> str:
-        to.append(Instruction("getelementptr", at := f"{name}.at", "ptr", (self.frame, str(self.slots[name])), ("i64",),
-                              "inbounds"))
+        at, slot = f"{name}.at", str(self.slots[name])
+        to.lines.append(Instruction("getelementptr", at, "ptr", (self.frame, slot), ("i64",), "inbounds"))
         return at

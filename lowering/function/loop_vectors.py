@@ -17,46 +17,20 @@ of which one is a store are to the same element in each iteration, or to arrays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.code import Code, Fragment, branch, jump
-from ..llvm.emit import Scopes
 from ..llvm.instruction import Instruction
+from .loop_accesses import Access, Place, Sources
 
 _INTRINSICS = frozenset(f"@llvm.{name}.f64" for name in (
     "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum"))
 _ARITHMETIC = frozenset(("fadd", "fsub", "fmul", "fdiv", "fneg"))
 _PURE = _ARITHMETIC.union(("fcmp", "icmp", "add", "sub", "select", "load", "getelementptr"))
 MOST = 8                    # lanes
-SOURCES = 8                 # arrays and phis that are looked at for the sources of one array
 LONGEST = 2000              # instructions of a loop
-
-
-class _Place(NamedTuple):
-    """An index that grows or falls by one in each iteration; equal texts are equal indices."""
-
-    name: str                       # in the vector loop, of the first iteration of a vector
-    step: int
-    text: str
-
-
-class _Access(NamedTuple):
-    base: str
-    at: str                         # the text of the index
-    is_store: bool
-    sources: frozenset[str]         # the allocations and parameters of which the base is one, if all are known
-    scopes: Scopes
-
-    def may_meet(self, other: _Access, parameters: Set[str]) -> bool:
-        """True if the two may access one element in different iterations."""
-        if not (self.is_store or other.is_store) or (self.base, self.at) == (other.base, other.at):
-            return False
-        if self.sources and other.sources and self.sources.isdisjoint(other.sources) and \
-                any(parameters.isdisjoint(sources) for sources in (self.sources, other.sources)):
-            return False
-        return not self.scopes.apart(other.scopes)
 
 
 class _Refused(Exception):
@@ -68,7 +42,7 @@ def vectorise_simple_loops(fn: FunctionBuilder, heads: Iterable[str]) -> set[str
     made: set[str] = set()
     if fn.target.vector_bits < 128:
         return made
-    code, before, sources = fn.code, _predecessors(fn.code), _Sources(fn)
+    code, before, sources = fn.code, _predecessors(fn.code), Sources(fn)
     for head in heads:
         if code.successors(head).count(head) == 1 and len(before[head]) == 2:
             entry = next(label for label in before[head] if label != head)
@@ -88,35 +62,6 @@ def _predecessors(code: Code) -> dict[str, list[str]]:
     return found
 
 
-class _Sources:
-    """The allocations and parameters of which an array may be one; two of them that are used at a time do not overlap.
-
-    Parameters may overlap one another.
-    """
-
-    def __init__(self, fn: FunctionBuilder) -> None:
-        code = fn.code
-        self.ends = {name for name, type in fn.parameters.items() if type == "ptr"}
-        self.ends |= {i.result for label in code.labels() for i in code.block(label)
-                      if i.opcode == "call" and i.detail.startswith("@jitad.reserve")}
-        self.phis = {name: [v for v, _ in incoming] for label in code.labels()
-                     for name, type, incoming in code.phis_of(label) if type == "ptr"}
-
-    def of(self, base: str) -> frozenset[str]:
-        """The sources of an array; empty if they are not known, or too many."""
-        found, todo, seen = set[str](), [base], {base}
-        while todo:
-            if (name := todo.pop()) in self.ends:
-                found.add(name)
-                continue
-            if name not in self.phis or len(seen) > SOURCES:
-                return frozenset()
-            new = [v for v in self.phis[name] if v not in seen]
-            seen.update(new)
-            todo += new
-        return frozenset(found)
-
-
 class _Loop:
     """A simple loop; ``_Refused`` if it is another one.
 
@@ -124,7 +69,7 @@ class _Loop:
     ``sums``: for each carried float, the instruction that adds to it, and the addend.
     """
 
-    def __init__(self, fn: FunctionBuilder, head: str, entry: str, lanes: int, sources: _Sources) -> None:
+    def __init__(self, fn: FunctionBuilder, head: str, entry: str, lanes: int, sources: Sources) -> None:
         self.code, self.writer, self.head, self.entry, self.lanes = fn.code, fn.writer, head, entry, lanes
         code, self.sources = fn.code, sources
         *lines, last = code.block(head)
@@ -135,14 +80,14 @@ class _Loop:
         self._control(last)
         self.sums = {name: self._sum(name, values[head]) for name, (_, values) in self.carried.items()
                      if name != self.counter}
-        self.accesses: list[_Access] = []
+        self.accesses: list[Access] = []
         self.body = Fragment(code)                      # of the vector loop
         self.ahead = Fragment(code)                     # before it
         self.values: dict[str, str] = {}                # the vector of a value
-        self.addresses: dict[str, tuple[str, _Place]] = {}
+        self.addresses: dict[str, tuple[str, Place]] = {}
         self.terms: dict[str, str] = {}                 # for each sum, the vector of addends
         self.index = code.fresh("vi")
-        self.places = {self.counter: _Place(self.index, 1, "i")}
+        self.places = {self.counter: Place(self.index, 1, "i")}
         self.lanes = min([self.lanes, *map(self._widest, self.made.values())])
         self.vector = f"<{self.lanes} x double>"
         adding = {values[head]: name for name, (_, values) in self.carried.items() if name != self.counter}
@@ -228,7 +173,7 @@ class _Loop:
 
     def _new(self, i: Instruction, operands: Iterable[str], **changes: Any) -> str:
         """Append an instruction that differs from ``i`` in its operands and what else is given; returns the result."""
-        self.body.append(i._replace(result=(name := self.code.fresh("w")), operands=tuple(operands), **changes))
+        self.body.lines.append(i._replace(result=(name := self.code.fresh("w")), operands=tuple(operands), **changes))
         return name
 
     def _of(self, x: str) -> str:
@@ -279,7 +224,7 @@ class _Loop:
         texts = [self.places[v].text if v in self.places else v for v in (a, b)]
         place = self.places[moving[0]]
         step = -place.step if i.opcode == "sub" and moving[0] == b else place.step
-        self.places[i.result] = _Place(self._new(i, (x, y), flags=""), step, f"({i.opcode} {' '.join(texts)})")
+        self.places[i.result] = Place(self._new(i, (x, y), flags=""), step, f"({i.opcode} {' '.join(texts)})")
 
     def _address(self, i: Instruction) -> None:
         base, index = i.operands
@@ -300,7 +245,7 @@ class _Loop:
         at, step = self._access(i.operands[1], i.notes, is_store=True)
         x = self._of(i.operands[0])
         x = x if step > 0 else self._reversed(x)
-        self.body.append(i._replace(operands=(x, at), types=(self.vector,)))
+        self.body.lines.append(i._replace(operands=(x, at), types=(self.vector,)))
 
     def _reversed(self, x: str) -> str:
         order = ", ".join(f"i32 {k}" for k in reversed(range(self.lanes)))
@@ -312,7 +257,7 @@ class _Loop:
             raise _Refused
         base, place = self.addresses[address]
         self.accesses.append(
-            _Access(base, place.text, is_store, self.sources.of(base), self.writer.scopes(note)))
+            Access(base, place.text, is_store, self.sources.of(base), self.writer.scopes(note)))
         first = place.name if place.step > 0 else self.body.arith("sub", "i64", place.name, str(self.lanes - 1))
         return self.body.address("double", base, first), place.step
 
@@ -328,14 +273,14 @@ class _Loop:
         ahead, vectors, behind = (code.label(hint) for hint in ("ahead", "vectors", "behind"))
         start, gate = self.carried[self.counter][1][self.entry], self._gate()
         guard, after = Fragment(code), Fragment(code)
-        guard.append(branch(self._enough(guard, start), ahead, head))
+        guard.lines.append(branch(self._enough(guard, start), ahead, head))
         code.replace(gate, [*code.block(gate)[:-1], *guard.lines])
         code.replace(ahead, [*self.ahead.lines, jump(vectors)])
         index = self._counter(vectors)
         totals = {name: self._total(name, ahead, vectors, after) for name in self.sums}
         totals[self.counter] = following = self.body.arith("add", "i64", self.index, str(self.lanes), hint="vi")
         index.extend([(start, ahead), (following, vectors)])
-        self.body.append(branch(self._enough(self.body, following), vectors, behind))
+        self.body.lines.append(branch(self._enough(self.body, following), vectors, behind))
         code.replace(vectors, self.body.lines)
         code.replace(behind, [*after.lines, jump(head)])
         for name, total in totals.items():

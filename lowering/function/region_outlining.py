@@ -153,13 +153,13 @@ class _Outlining:
         begin, end = Fragment(code), Fragment(code)
         for name in sorted(name for name in self.used[k] & self.slots.keys() if self.made[name][0] != k):
             self._load(name, name, begin)
-        begin.append(jump(group[0]))
+        begin.lines.append(jump(group[0]))
         blocks = [("begin", begin.lines)]
         for label in group:
             blocks.append((label, [*(code.phi_lines(label) if label != group[0] else ()), *code.block(label)]))
         for name in written:
             self._store(name, name, f"{name}.to", end)
-        end.append(_returned("0"))
+        end.lines.append(_returned("0"))
         blocks.append((after, [*code.phi_lines(after), *end.lines]))
         if failing:
             blocks.append((failure, [*failing, _returned(self.fn.status)]))
@@ -175,7 +175,7 @@ class _Outlining:
         call = Fragment(code)
         result = call.call("i32", global_name(symbol), ("ptr", "%ctx"), ("ptr", self.frame),
                            *((type, name) for name, type in args.items()), hint="status")
-        call.append(branch(call.icmp("ne", "i32", result, "0", hint="failed"), failure, after))
+        call.lines.append(branch(call.icmp("ne", "i32", result, "0", hint="failed"), failure, after))
         code.replace(group[0], call.lines)
         code.drop_phis(after)
         code.add_incoming(self.fn.status, result, group[0])
@@ -198,7 +198,7 @@ class _Outlining:
             for name, _, incoming in self.joined.get(s, ()):
                 value = next(v for v, source in incoming if source == label)
                 self._store(name, names.get(value, value), self.code.fresh("slot"), lines)
-        lines.append(last)
+        lines.lines.append(last)
         self.code.rename_incoming(label, names)
         self.code.replace(label, lines.lines)
 
@@ -208,10 +208,11 @@ class _Outlining:
 
     def _load(self, name: str, local: str, to: Fragment) -> None:
         self._slot(name, at := f"{local}.at", to)
-        to.append(Instruction("load", local, self.made[name][1], (at,), (), "", "8"))
+        to.lines.append(Instruction("load", local, self.made[name][1], (at,), (), "", "8"))
 
     def _slot(self, name: str, at: str, to: Fragment) -> None:
-        to.append(Instruction("getelementptr", at, "ptr", (self.frame, str(self.slots[name])), ("i64",), "inbounds"))
+        slot = str(self.slots[name])
+        to.lines.append(Instruction("getelementptr", at, "ptr", (self.frame, slot), ("i64",), "inbounds"))
 
 
 def _returned(status: str) -> Instruction:

@@ -1,10 +1,13 @@
-"""Basics of LLVM: text of IR, types, the target, and the record that compiled code runs in.
+"""Basics of LLVM: its IR, types, the target, and the record that compiled code runs in.
 
 The bottom of the lowering.
 
 Files, in reading order::
 
-    emit       writes LLVM IR as text
+    instruction  LLVM's instructions as records
+    instruction_builder  appends them
+    code       the blocks of a function
+    emit       a module: declarations, metadata, functions
     types      IR types and values in LLVM
     target     the machine for which code is generated
     processor  the processor for which code is generated (``JITAD_CPU``)

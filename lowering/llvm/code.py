@@ -1,98 +1,23 @@
-"""The body of one LLVM function while it is written: basic blocks of instructions.
-
-A *name* is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000``.
-"""
+"""The body of one LLVM function while it is written: basic blocks of instructions."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .instruction import Instruction
+from .instruction import Instruction, lines
+from .instruction_builder import InstructionBuilder
 
 Phi = tuple[str, str, list[tuple[str, str]]]        # name, type, and values with the blocks that they come from
 
 
-class InstructionBuilder(ABC):
-    """Appends instructions; each method returns the name of the result."""
+class _Ended(list[Instruction]):
+    """In place of the lines of a block that has its terminator."""
 
-    @abstractmethod
-    def fresh(self, hint: str = "v") -> str:
-        """A new local name."""
-
-    @abstractmethod
     def append(self, instruction: Instruction) -> None:
-        """Append an instruction."""
+        raise AssertionError(f"the block has ended: {instruction.text()}")
 
-    def arith(self, opcode: str, type: str, *operands: str, flags: str = "", hint: str = "v") -> str:
-        """An instruction whose operands have the type of its result."""
-        self.append(Instruction(opcode, name := self.fresh(hint), type, operands, (), flags))
-        return name
 
-    def icmp(self, predicate: str, type: str, x: str, y: str, hint: str = "v") -> str:
-        self.append(Instruction("icmp", name := self.fresh(hint), "i1", (x, y), (type,), "", predicate))
-        return name
-
-    def fcmp(self, predicate: str, type: str, x: str, y: str, hint: str = "v") -> str:
-        self.append(Instruction("fcmp", name := self.fresh(hint), "i1", (x, y), (type,), "", predicate))
-        return name
-
-    def select(self, condition: str, type: str, x: str, y: str, note: str = "", hint: str = "v") -> str:
-        self.append(Instruction("select", name := self.fresh(hint), type, (condition, x, y), ("i1",), "", "", note))
-        return name
-
-    def cast(self, opcode: str, type: str, x: str, to: str, hint: str = "v") -> str:
-        self.append(Instruction(opcode, name := self.fresh(hint), to, (x,), (type,)))
-        return name
-
-    def address(self, type: str, pointer: str, index: int | str, flags: str = "inbounds", hint: str = "v") -> str:
-        """The address of element ``index`` of the array at ``pointer``, whose elements are of this type."""
-        name = self.fresh(hint)
-        self.append(Instruction("getelementptr", name, "ptr", (pointer, str(index)), (type,), flags))
-        return name
-
-    def load(self, type: str, pointer: str, align: int = 8, note: str = "", hint: str = "v") -> str:
-        self.append(Instruction("load", name := self.fresh(hint), type, (pointer,), (), "", str(align), note))
-        return name
-
-    def store(self, type: str, x: str, pointer: str, align: int = 8, note: str = "") -> None:
-        self.append(Instruction("store", "", "void", (x, pointer), (type,), "", str(align), note))
-
-    def call(self, type: str, callee: str, *args: tuple[str, str], flags: str = "", note: str = "", hint: str = "v"
-             ) -> str:
-        """Call ``callee``; ``args`` are types and names."""
-        name = self.fresh(hint)
-        self.append(Instruction("call", name, type, tuple([x for _, x in args]), tuple([t for t, _ in args]), flags,
-                                callee, note))
-        return name
-
-    def call_void(self, callee: str, *args: tuple[str, str]) -> None:
-        self.append(Instruction("call", "", "void", tuple([x for _, x in args]), tuple([t for t, _ in args]), "",
-                                callee))
-
-    def extract(self, type: str, struct: str, x: str, index: int, hint: str = "v") -> str:
-        """Member ``index``, of this type, of a struct."""
-        self.append(Instruction("extractvalue", name := self.fresh(hint), type, (x,), (struct,), "", str(index)))
-        return name
-
-    def insert(self, struct: str, x: str, type: str, member: str, index: int, hint: str = "v") -> str:
-        """A struct with another member ``index``."""
-        self.append(Instruction("insertvalue", name := self.fresh(hint), struct, (x, member), (type,), "", str(index)))
-        return name
-
-    def insert_element(self, type: str, vector: str, of: str, x: str, index: int) -> str:
-        """A vector with another element ``index``."""
-        self.append(Instruction("insertelement", name := self.fresh(), type, (vector, x, str(index)), (of, "i64")))
-        return name
-
-    def extract_element(self, type: str, of: str, vector: str, index: int) -> str:
-        self.append(Instruction("extractelement", name := self.fresh(), type, (vector, str(index)), (of, "i64")))
-        return name
-
-    def shuffle(self, type: str, of: str, x: str, y: str, mask: str) -> str:
-        """Elements of two vectors, whose types are ``of``."""
-        self.append(Instruction("shufflevector", name := self.fresh(), type, (x, y), (of,), "", mask))
-        return name
+_ENDED = _Ended()
 
 
 class Code(InstructionBuilder):
@@ -105,11 +30,11 @@ class Code(InstructionBuilder):
         self.count = count
         self._allocas: list[Instruction] = []
         self.at_entry = Fragment(self)               # after the allocas, which are its operands
-        self._blocks: dict[str, list[Instruction | Fragment]] = {"entry": []}
+        self.lines = []                              # of the current block, behind its last gap
+        self._blocks: dict[str, list[list[Instruction]]] = {"entry": [self.lines]}
         self._phis: dict[str, list[str]] = {"entry": []}
         self._incoming: dict[str, tuple[str, list[tuple[str, str]]]] = {}
         self.here = "entry"
-        self.ended = False
 
     # --- instructions -----------------------------------------------------------------------------
 
@@ -117,14 +42,11 @@ class Code(InstructionBuilder):
         self.count += 1
         return f"%{hint}{self.count}"
 
-    def append(self, instruction: Instruction) -> None:
-        assert not self.ended, f"{self.here} has ended: {instruction.text()}"
-        self._blocks[self.here].append(instruction)
-
     def gap(self) -> Fragment:
         """A position in the block for instructions that are inserted later."""
-        assert not self.ended
-        self._blocks[self.here].append(made := Fragment(self))
+        assert self.lines is not _ENDED
+        made, self.lines = Fragment(self), []
+        self._blocks[self.here] += [made.lines, self.lines]
         return made
 
     def alloca(self, type: str, count: int = 1, align: int = 8) -> str:
@@ -152,14 +74,14 @@ class Code(InstructionBuilder):
 
     def start(self, label: str) -> None:
         """Continue in the block ``label``; the preceding block must have ended."""
-        assert self.ended, f"{self.here} runs into {label}"
-        self._blocks[label] = []
-        self.here, self.ended = label, False
+        assert self.lines is _ENDED, f"{self.here} runs into {label}"
+        self.here, self.lines = label, []
+        self._blocks[label] = [self.lines]
 
     def terminate(self, instruction: Instruction) -> None:
         """Append the terminator of the current block."""
-        self.append(instruction)
-        self.ended = True
+        self.lines.append(instruction)
+        self.lines = _ENDED
 
     def jump(self, label: str, note: str = "") -> None:
         self.terminate(jump(label, note))
@@ -200,19 +122,16 @@ class Code(InstructionBuilder):
 
     def block(self, label: str) -> list[Instruction]:
         """The instructions of a block, without its phis; not to be changed."""
-        lines = self._blocks[label]
-        if Fragment not in map(type, lines):
-            return lines    # type: ignore[return-value]
-        return [x for line in lines for x in ([line] if isinstance(line, Instruction) else line.lines)]
+        parts = self._blocks[label]
+        return parts[0] if len(parts) == 1 else [i for part in parts for i in part]
 
     def successors(self, label: str) -> tuple[str, ...]:
         """The labels of a block's successors."""
-        last = self._blocks[label][-1]
-        return (last if isinstance(last, Instruction) else self.block(label)[-1]).targets
+        return self._blocks[label][-1][-1].targets
 
     def is_plain(self, label: str) -> bool:
         """True if the block has no gaps for later instructions."""
-        return all(isinstance(line, Instruction) for line in self._blocks[label])
+        return len(self._blocks[label]) == 1
 
     def drop_phis(self, label: str) -> None:
         """Remove the phis of a block, which must have no readers."""
@@ -222,7 +141,9 @@ class Code(InstructionBuilder):
 
     def replace(self, label: str, lines: Iterable[Instruction]) -> None:
         """Replace the instructions of a block."""
-        self._blocks[label] = [*lines]
+        self._blocks[label] = [made := [*lines]]
+        if label == self.here and self.lines is not _ENDED:
+            self.lines = made
 
     def remove(self, labels: Iterable[str]) -> None:
         """Remove blocks, to which nothing may lead any longer."""
@@ -264,7 +185,7 @@ class Code(InstructionBuilder):
         lines, labels = self.block(label), [label, *(self.label("piece") for _ in bounds)]
         self.redirect_phis(label, labels[-1])
         for name, start, end, after in zip(labels, [0, *bounds], [*bounds, len(lines)], [*labels[1:], ""]):
-            self._blocks[name] = [*lines[start:end], *([jump(after)] if after else [])]
+            self._blocks[name] = [[*lines[start:end], *([jump(after)] if after else [])]]
 
     def redirect_phis(self, source: str, new: str) -> None:
         """Let the phis behind the block ``source`` take its values from another one."""
@@ -294,9 +215,6 @@ class Fragment(InstructionBuilder):
     def fresh(self, hint: str = "v") -> str:
         return self.code.fresh(hint)
 
-    def append(self, instruction: Instruction) -> None:
-        self.lines.append(instruction)
-
 
 class Assembly(Code):
     """The body of a routine that is written as LLVM assembly.  Nothing can rewrite it."""
@@ -309,7 +227,7 @@ class Assembly(Code):
 
     def do(self, text: str) -> None:
         """Append an instruction without result."""
-        self.append(_verbatim(text))
+        self.lines.append(_verbatim(text))
 
     def end(self, text: str) -> None:
         """Append the terminator of the current block."""
@@ -321,7 +239,7 @@ def text_of(blocks: Iterable[tuple[str, Iterable[Instruction]]]) -> str:
     out: list[str] = []
     for label, instructions in blocks:
         out.append(f"{label}:")
-        out += ["  " + i.text() for i in instructions]
+        out += lines(instructions)
     return "\n".join(out)
 
 

@@ -2,9 +2,10 @@
 
 Files, in reading order::
 
-    ops      the lowering table
-    special  functions that neither LLVM nor libm provides
-    libm     declarations of functions of libm and libdevice
-    libmvec  glibc's vector versions of them
-    own      the vector versions of this project, written in LLVM IR
+    ops       the lowering table
+    extremes  minima and maxima in recurrences
+    special   functions that neither LLVM nor libm provides
+    libm      declarations of functions of libm and libdevice
+    libmvec   glibc's vector versions of them
+    own       the vector versions of this project, written in LLVM IR
 """

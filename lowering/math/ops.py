@@ -19,6 +19,7 @@ from ..llvm.code import Code
 from ..llvm.emit import Writer
 from ..llvm.target import Target
 from . import libm, special
+from .extremes import extreme_behind
 
 
 @dataclass(frozen=True)
@@ -411,6 +412,8 @@ def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: 
     if op.name in ("fill", "broadcast_to"):
         return xs[0]
     attrs = op.attrs | {"apart": True} if apart or not e.options.fastmath and _compares_products(op) else op.attrs
+    if chained and op.name in ("minimum", "maximum") and not e.options.fastmath and dtype_of(t).bits >= 32:
+        return extreme_behind(e.code, op.name, dtype_of(t), xs)
     attrs = attrs | {"chained": True} if chained else attrs
     return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
 

@@ -149,9 +149,9 @@ def _load(code: Code, name: str, offset: int, t: str) -> None:
     """Load a captured value under its original name."""
     at = _at(code, "%job", offset)
     if t == "i1":
-        code.append(Instruction("icmp", name, t, (code.load("i8", at, hint="byte"), "0"), ("i8",), "", "ne"))
+        code.lines.append(Instruction("icmp", name, t, (code.load("i8", at, hint="byte"), "0"), ("i8",), "", "ne"))
     else:
-        code.append(Instruction("load", name, t, (at,), (), "", "8"))
+        code.lines.append(Instruction("load", name, t, (at,), (), "", "8"))
 
 
 # --- the caller -------------------------------------------------------------------------------------

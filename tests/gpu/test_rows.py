@@ -95,6 +95,27 @@ def test_a_row_is_read_once(name: str, few_rows: None, monkeypatch: pytest.Monke
         compare(dataclasses.replace(case, given=[np.ones((5, 129))]), SimulatedDriver())
 
 
+def test_arrays_that_are_read_again(few_rows: None) -> None:
+    """By a later iteration of the host, or behind its loop: they have to be in memory as well."""
+    def left(x: Any, n: int) -> Any:
+        e, q = x * 0.5, x
+        while n > 0:
+            e = np.exp(x - x.max(axis=1, keepdims=True))
+            q = e / e.sum(axis=1, keepdims=True)
+            n -= 1
+        return e.sum() + 2 * q[1]
+
+    def in_place(x: Any, n: int) -> Any:
+        y, total = x * 0.5, 0.0
+        for _ in range(n):
+            y[:] = y - y.max(axis=1, keepdims=True)
+            y[:] = np.exp(y) / np.exp(y).sum(axis=1, keepdims=True)
+            total = total + y[1, 2]
+        return total
+    for fun in (left, in_place):
+        compare(compiled(fun, RNG.normal(size=(5, 40)), 3), SimulatedDriver(checked=True))
+
+
 def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The warps of a block share the iterations for 32 columns, unless there are many columns."""
     def columns(x: Any) -> Any:

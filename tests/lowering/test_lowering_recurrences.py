@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import llvmlite.binding as llvm
@@ -98,6 +99,29 @@ def test_one_of_two_carried_values_is_selected() -> None:
     conditions = re.findall(r"select i1 (%\S+), double", text)
     assert len(set(conditions)) == len(conditions) > 0, "a comparison is read by one selection"
 
+
+def extremes(x, y, s, one):
+    low = high = s
+    for a, b in zip(x, y):
+        low = np.minimum(np.minimum(a, low * one), b)
+        high = np.maximum(a, np.maximum(b, high * one))
+    return low, high
+
+
+def test_extremes_of_a_chain_in_another_order() -> None:
+    special = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 5e-324, -5e-324]
+    f = jit(extremes)
+    assert "fcmp one double" in f.inspect("llvm", np.zeros(5), np.zeros(5), 0.0, 1.0)
+    for values in itertools.product(special, repeat=3):
+        got = [_key(v) for v in f(*(np.full(5, v) for v in values[:2]), values[2], 1.0)]
+        ordered = sorted((_key(v) for v in values), key=lambda k: k[1:])
+        nan = next((k for k in ordered if k[0]), None)
+        assert got == [nan or ordered[0], nan or ordered[-1]], values
+
+
+def _key(v: float) -> tuple[bool, float, float]:
+    """Tell floats apart as the minimum does: NaN first, and -0 is less than 0."""
+    return (True, 0.0, 0.0) if np.isnan(v) else (False, float(v), float(np.copysign(1.0, v)))
 
 def envelope(x, attack, release):
     level, total = 0.0, 0.0

@@ -76,6 +76,8 @@ def test_too_few_columns_are_told() -> None:
     (lambda x, y: math.log(x * x + 1e-3), False),
     (lambda x, y: math.log(math.sqrt(y * y + 0.5)), False),
     (lambda x, y: math.sqrt(max(x * x, 2.0) / (y * y)), False),
+    (lambda x, y: math.log1p(math.exp(x - y)), False),
+    (lambda x, y: math.log1p(x * y), True),
     (lambda x, y: math.log(x * x), True),
     (lambda x, y: math.sqrt(x * y), True),
     (lambda x, y: math.sqrt(x * x - y * y), True),

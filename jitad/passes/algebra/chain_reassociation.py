@@ -1,4 +1,4 @@
-"""What the next iteration waits for enters sums, minima and maxima last: of integers, and under ``fastmath`` of floats.
+"""What the next iteration waits for enters sums, minima and maxima last.
 
 ::
 
@@ -12,6 +12,10 @@ Each iteration takes as long as the ops between a carried value and its next one
 an expression is computed meanwhile.  LLVM may not reassociate such chains of floats
 (``lowering/planning/recurrences.py``), since it does not know which operand is late.  Integers wrap, so the order of
 their sums does not matter.
+
+Without ``fastmath`` sums of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and
+zeros of both signs depend on it.  NumPy's minimum and maximum do not.  The late one is their second operand: machine
+code examines the sign and NaN of the first.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
-from ...ir.types import Scalar
+from ...ir.types import Scalar, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 
@@ -30,7 +34,7 @@ EXTREME = {True: "minimum", False: "maximum"}
 
 
 def chain_reassociation(module: Module, floats: bool = True) -> None:
-    """Reassociate the chains of every innermost loop; those of ``floats`` only under ``fastmath``."""
+    """Reassociate the chains of every innermost loop; sums of ``floats`` only under ``fastmath``."""
     for func in module.functions.values():
         forest = loop_forest(func)
         for loop in forest.loops:
@@ -41,26 +45,54 @@ def chain_reassociation(module: Module, floats: bool = True) -> None:
 
 def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
     """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
-    def is_number(v: Value) -> bool:
-        return isinstance(v.type, Scalar) and (v.type.is_int or floats and v.type.is_float)
+    def is_free(v: Value) -> bool:
+        return _is_number(v) and (floats or not dtype_of(v.type).is_float)
 
-    late = {p for p, a in loop.back_edge().passed() if is_number(p) and a is not p and a.owner is not loop.head
-            and not _steps(p, a.op, loop)}
+    late = _late(loop, order)
     if not late:
         return
-    _name_extremes(order, region, is_number)
+    _name_extremes(order, region, is_free)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
     for b in order:
         for op in list(b.ops):
-            if len(op.results) != 1 or not is_number(op.result):
+            if len(op.results) != 1 or not _is_number(op.result):
                 continue
-            if op.name in SUMS | EXTREMES and sum(v in late for v in op.operands) == 1:
+            names = SUMS | EXTREMES if is_free(op.result) else EXTREMES
+            if op.name in names and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once)
+                if op.name in EXTREMES and op.operands[0] in late:
+                    op.operands.reverse()
             if any(v in late for v in op.operands):
                 late.add(op.result)
-        for e in b.term.edges if b.term is not None else ():
-            late |= {p for p, a in e.passed() if a in late and is_number(p) and e.block is not loop.head}
+        _pass_on(b, late, loop)
+
+
+def _is_number(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and (v.type.is_int or v.type.is_float)
+
+
+def _late(loop: Loop, order: list[Block]) -> set[Value]:
+    """The parameters of the head whose next value waits for one of them; what is loaded anew does not."""
+    carried = {p: a for p, a in loop.back_edge().passed() if _is_number(p) and a is not p
+               and a.owner is not loop.head and not _steps(p, a.op, loop)}
+    while carried:
+        waiting = set(carried)
+        for b in order:
+            for op in b.ops:
+                if any(v in waiting for v in op.operands):
+                    waiting.update(v for v in op.results if isinstance(v.type, Scalar))
+            _pass_on(b, waiting, loop)
+        kept = {p: a for p, a in carried.items() if a in waiting}
+        if len(kept) == len(carried):
+            break
+        carried = kept
+    return set(carried)
+
+
+def _pass_on(b: Block, late: set[Value], loop: Loop) -> None:
+    for e in b.term.edges if b.term is not None else ():
+        late |= {p for p, a in e.passed() if a in late and e.block is not loop.head}
 
 
 def _steps(p: Value, following: Op | None, loop: Loop) -> bool:

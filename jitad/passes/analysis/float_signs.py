@@ -16,15 +16,15 @@ DEEP = 12
 
 
 def never(op: Op) -> bool:
-    """True if ``op`` compares a float with 0 (``<``, ``<=`` or ``==``) and is false for every value it may have."""
+    """True if ``op`` compares a float with 0 or less (``<``, ``<=``, ``==``) and is false for all that it may be."""
     x, y = op.operands
     name = op.name
     if x.const is not None:
         x, y, name = y, x, {"gt": "lt", "ge": "le"}.get(name, name if name == "eq" else "")
-    if y.const != 0 or not isinstance(x.type, Scalar) or not x.type.is_float:
+    if y.const is None or not isinstance(x.type, Scalar) or not x.type.is_float or not y.const <= 0:
         return False
-    if name == "lt":
-        return has_no_sign(x)
+    if name == "lt" or y.const < 0:
+        return name in ("lt", "le", "eq") and has_no_sign(x)
     return name in ("le", "eq") and is_positive(x)
 
 

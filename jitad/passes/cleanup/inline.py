@@ -19,6 +19,11 @@ from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 
 SMALL = 60
 """Functions of at most this many ops are inlined at every call."""
+FEW = 600
+"""Larger functions are inlined too if all their calls come to at most this many ops.  A helper that reads six elements
+of a matrix has 110 before checks of indices are removed, for which its caller has to be known: a filter of images with
+three calls took twice as long, its gradient six times.
+"""
 LIBRARY = os.path.join(PACKAGE, "frontend", "arrays", "library") + os.sep
 """The folder of NumPy functions written in Python.  Their exceptions are reported at the user's call."""
 LARGEST_CALLER = 4000
@@ -46,7 +51,7 @@ def inline(module: Module, roots: Iterable[str] | None = None) -> set[str]:
             assert block.term is not None
             at = block.term.loc
             once = graph.calls[callee] == 1 and callee not in used
-            if _wanted(module.functions[callee], size[callee], once, size[name]):
+            if _wanted(module.functions[callee], size[callee], graph.calls[callee], once, size[name]):
                 written = module.functions[callee].loc.file.startswith(LIBRARY)
                 if once and roots is not None:
                     body = _absorb(block, module.functions.pop(callee))
@@ -80,13 +85,13 @@ def _callee(block: Block) -> str | None:
     return block.term.attrs["callee"] if block.term is not None and block.term.name == "call" else None
 
 
-def _wanted(callee: Function, size: int, once: bool, caller_size: int) -> bool:
+def _wanted(callee: Function, size: int, calls: int, once: bool, caller_size: int) -> bool:
     wish = callee.attrs.get("inline")
     if wish in ("always", "never"):
         return bool(wish == "always")
     if once and min(size, caller_size) <= SMALL:         # the result is hardly larger than one of the two
         return True
-    return (once or size <= SMALL) and size + caller_size <= LARGEST_CALLER
+    return (once or size <= SMALL or size * calls <= FEW) and size + caller_size <= LARGEST_CALLER
 
 
 def _raise_at(module: Module, body: list[Block], loc: Loc) -> None:

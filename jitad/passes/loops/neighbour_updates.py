@@ -120,7 +120,8 @@ def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Gr
                 break
         else:
             groups.append(Group(step, index, [(op, 0)]))
-    if (reads or any(op.name == "set" for op in chain)) and not _overwrites_first(groups, reads, forms):
+    if (reads or any(op.name == "set" for op in chain)) and (
+            not _overwrites_first(groups, reads, forms) or _may_raise(loop)):
         return []
     if len(groups) > 1 and not all(op.attrs.get("acc") for op in chain):
         return []
@@ -139,6 +140,12 @@ def _overwrites_first(groups: Sequence[Group], reads: Sequence[Op], forms: Affin
     return all(op.operands[0] in before
                and _distance(group, [forms.of(v) for v in op.operands[1:]], group.step) == group.reached
                for op in reads)
+
+
+def _may_raise(loop: Loop) -> bool:
+    """True if the first iteration may raise before it reaches all elements: none may then be read before the loop."""
+    return any(op.name in ("check", "call") for op in ops_of(loop.blocks)) or \
+        any(s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
 def _chain(forest: LoopForest, loop: Loop, p: Value) -> tuple[list[Op], list[Op]]:

@@ -1,12 +1,15 @@
 """Scalar promotion: an array element that a loop updates in every iteration becomes a carried scalar.
 
 ``for k: C[i, j] += a[k] * b[k]`` loads and stores ``C[i, j]`` in each iteration, and the next load waits for the store.
-If ``i`` and ``j`` do not change in the loop, and no other element of the array is accessed there, the loop carries the
+If ``i`` and ``j`` do not change in the loop, and no other element of the array is stored there, the loop carries the
 element.  It is read before the loop and stored behind it::
 
     s0 = get C0, i, j
     ^loop(s)        …  s1 = add s, v
     ^exit(C0, s2)   C1 = set C0, s2, i, j
+
+Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``, if their indices provably differ from
+that of the element.  The array then no longer changes in the loop, and lanes may run around it.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
 
@@ -20,20 +23,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
-from ...ir.graph import Block, Edge, Module, Op, Value
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
+from ..analysis.affine import Affine
 from ..analysis.cfg import resolve
+from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
 
 Readers = dict[Value, list[Op]]
+Pair = tuple[Op, Op]
+"""A ``get`` of an array, and the update of it that determines which element is promoted."""
 
 
 @dataclass
 class Element:
     """The element ``index`` of the array that ``param`` carries.
 
-    ``versions``: the array at the head and after each of the ``updates``, in order.  ``reads``: the ``get`` ops.
+    ``versions``: the array at the head and after each of the ``updates``, in order.  ``reads``: the ``get`` ops of the
+    element.  ``others``: those of other elements, as is still to be proved.
     """
 
     param: Value
@@ -41,6 +49,11 @@ class Element:
     versions: list[Value]
     updates: list[Op]
     reads: list[Op]
+    others: list[Op]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [(op, self.updates[0]) for op in self.others]
 
     @property
     def reordered(self) -> bool:
@@ -56,24 +69,27 @@ def scalar_promotion(module: Module) -> bool:
             continue
         forest = loop_forest(func)
         left = forest.open_loops()              # what they define is read elsewhere too
-        for loop in forest.loops:
-            if loop in left or loop.preheader is None or loop.exit is None:
-                continue
-            if len(forest.dom.preds[loop.exit]) == 1:
-                changed |= _promote_all(forest, loop)
+        loops = [loop for loop in forest.loops if loop not in left and loop.preheader is not None
+                 and loop.exit is not None and len(forest.dom.preds[loop.exit]) == 1]
+        apart = _apart(func, [pair for loop in loops if not loop.children
+                              for e in _elements(forest, loop)[1] for pair in e.pairs])
+        for loop in loops:
+            ops, found = _elements(forest, loop)
+            for e in found:
+                if apart.issuperset(e.pairs):
+                    _promote(ops, loop, e)
+                    changed = True
     return changed
 
 
-def _promote_all(forest: LoopForest, loop: Loop) -> bool:
+def _elements(forest: LoopForest, loop: Loop) -> tuple[list[Op], list[Element]]:
+    """The ops of a loop, and the elements of carried arrays that may be promoted."""
     arrays = [p for p in loop.head.params if isinstance(p.type, Array) and p.type.dtype.is_float]
     if not arrays or _has_invariant_check(forest, loop):
-        return False
+        return [], []
     ops = list(ops_of(loop.region(raising_blocks(forest.dom))))
     readers = users(ops)
-    found = [e for p in arrays if (e := _element(loop, p, readers)) is not None]
-    for e in found:
-        _promote(ops, loop, e)
-    return bool(found)
+    return ops, [e for p in arrays if (e := _element(loop, p, readers)) is not None]
 
 
 def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:
@@ -89,41 +105,79 @@ def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:
 
 
 def _element(loop: Loop, p: Value, readers: Readers) -> Element | None:
-    """The only element of a carried array that the loop accesses, or ``None``."""
-    found = Element(p, [], [p], [], [])
-    latch = loop.latch
+    """The only element of a carried array that the loop updates, or ``None``."""
+    found = Element(p, [], [p], [], [], [])
+    latch, gets = loop.latch, list[Op]()
     assert latch is not None
     while True:
         following: list[Op] = []
         for op in readers.get(found.versions[-1], ()):
             if op.name == "dim" or op is latch.term:
                 continue
-            if not _is_access(op, found, loop):
+            if not _is_access(op, found):
                 return None
-            (found.reads if op.name == "get" else following).append(op)
+            (gets if op.name == "get" else following).append(op)
         if not following:
             break
-        if len(following) > 1:
+        if len(following) > 1 or not _is_at_element(following[0], found, loop):
             return None
         found.updates += following
         found.versions.append(following[0].result)
+    for op in gets:
+        (found.reads if _is_same(op.operands[1:], found.index) else found.others).append(op)
     ends_well = found.versions[-1] is loop.back_edge().argument(p)
     return found if found.updates and ends_well and _passes_only(latch, loop, found) else None
 
 
-def _is_access(op: Op, found: Element, loop: Loop) -> bool:
-    """True if ``op`` reads or updates the element; the first access determines its index."""
+def _is_access(op: Op, found: Element) -> bool:
+    """True if ``op`` reads or updates one element of the last version."""
     if op.name not in ("get", "set", "add_at") or op.operands[0] is not found.versions[-1]:
         return False
-    value, at = ([], op.operands[1:]) if op.name == "get" else (op.operands[1:2], op.operands[2:])
+    at = op.operands[1 if op.name == "get" else 2:]
     assert isinstance(found.param.type, Array)
-    if len(at) != found.param.type.rank or any(v in found.versions for v in (*value, *at)):
-        return False
-    if any(v.block in loop.blocks and v.const is None for v in at):
-        return False
+    return len(at) == found.param.type.rank and not any(v in found.versions for v in op.operands[1:])
+
+
+def _is_at_element(op: Op, found: Element, loop: Loop) -> bool:
+    """True if an update is of the element; the first one determines the index, which does not change in the loop."""
+    at = op.operands[2:]
     if not found.index:
         found.index = at
-    return all(x is y or x.const is not None and x.const == y.const for x, y in zip(found.index, at))
+    return not any(v.block in loop.blocks and v.const is None for v in at) and _is_same(at, found.index)
+
+
+def _is_same(at: list[Value], index: list[Value]) -> bool:
+    return all(x is y or x.const is not None and x.const == y.const for x, y in zip(at, index))
+
+
+def _apart(func: Function, pairs: list[Pair]) -> set[Pair]:
+    """The pairs whose indices provably differ in one axis, wherever the ``get`` is executed."""
+    if not pairs:
+        return set()
+    proofs = _Apart(func, pairs)
+    proofs.run()
+    return proofs.proved
+
+
+class _Apart(Walk):
+    """Proves that an element that is read is not the one that is updated."""
+
+    def __init__(self, func: Function, pairs: list[Pair]) -> None:
+        super().__init__(func)
+        self.goals: dict[Op, list[Op]] = {}
+        for read, update in pairs:
+            self.goals.setdefault(read, []).append(update)
+        self.proved: set[Pair] = set()
+
+    def op(self, op: Op) -> bool:
+        for update in self.goals.get(op, ()):
+            if any(map(self._differ, op.operands[1:], update.operands[2:])):
+                self.proved.add((op, update))
+        return super().op(op)
+
+    def _differ(self, x: Value, y: Value) -> bool:
+        between = self.ranges.form(x).minus(self.ranges.form(y))
+        return any(self.prover.proves(between.times(sign).plus(Affine(-1))) for sign in (1, -1))
 
 
 def _passes_only(latch: Block, loop: Loop, found: Element) -> bool:

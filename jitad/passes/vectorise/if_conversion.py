@@ -19,9 +19,10 @@ integer whose next one is computed from it, unless by a reduction: numbers read 
 took 2.8 times as long.  Only lanes of a loop around may still be vectors.  (Floats take several cycles for each
 operation anyway, to which a selection adds little.)
 
-In other innermost loops only sides of a few cheap operations on integers are converted: counters, steps of a walk, the
-choice of a direction.  LLVM makes a table of jumps of a chain of such branches, which data mispredict: a random walk
-on a lattice took 1.9 times as long.
+In other innermost loops sides of a few cheap operations are converted if none of them, nor the condition, depends on
+the iteration before, whose result the selection then does not delay; and those on integers in any case: counters, steps
+of a walk, the choice of a direction.  LLVM makes a table of jumps of a chain of such branches, which data mispredict: a
+random walk on a lattice took 1.9 times as long.
 
 Before ``outer_loop`` it also converts branches in loops around others: lanes do not branch, and a conditional sum over
 paths of a random walk then takes an eighth of the time.
@@ -52,6 +53,9 @@ MOST = 60
 
 REDUCTIONS = (frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum"}), frozenset({"maximum"}),
               frozenset({"and"}), frozenset({"or"}), frozenset({"xor"}))
+
+MOST_AHEAD = 8
+"""The largest cost of both sides where they only save a branch.  Without one, edit distances take half of the time."""
 
 FACTORED = frozenset(("add", "sub", "mul", "div"))
 
@@ -95,10 +99,11 @@ def _is_harmless(op: Op) -> bool:
         isinstance(v.type, Scalar) for v in op.results)
 
 
-def _carried(blocks: list[Block], loop: Loop) -> set[Value]:
-    """The values that depend on a scalar that the loop carries, other than its counter."""
+def _carried(blocks: list[Block], loop: Loop, arrays: bool) -> set[Value]:
+    """The values that depend on scalars that the loop carries, or ``arrays``, but not on its counter alone."""
     known = counted(loop)
-    found = {p for p in loop.head.params if isinstance(p.type, Scalar) and (known is None or p is not known.iv)}
+    found = {p for p in loop.head.params
+             if (arrays or isinstance(p.type, Scalar)) and (known is None or p is not known.iv)}
     for b in blocks:
         for op in b.ops:
             if any(v in found for v in op.operands):
@@ -139,7 +144,7 @@ class _Conversion:
     def __init__(self, func: Function, loop: Loop, blocks: list[Block], lanes: bool) -> None:
         self.func, self.loop, self.blocks = func, loop, blocks
         self.vectors = _may_be_vector(loop)
-        self.carried = _carried(blocks, loop) if self.vectors else set()
+        self.carried = _carried(blocks, loop, arrays=not self.vectors)
         self.chained = _chained(blocks) if self.vectors and not lanes else set()
         self.incoming = Counter(s for b in blocks for s in b.successors())
         self.uses = Counter(v for b in blocks for op in b.all_ops() for v in op.used())
@@ -150,8 +155,9 @@ class _Conversion:
         for head in reversed(heads):
             if head.term is not None and head.term.name == "branch":
                 sides = [self._side(e) for e in head.term.edges]
-                known = self.vectors and head.term.operands[0] not in self.carried
-                if self._meet(sides) and (known and self._pays(sides) or _are_few_integers(sides)):
+                known = head.term.operands[0] not in self.carried
+                pays = self._pays if self.vectors else self._runs_ahead
+                if self._meet(sides) and (known and pays(sides) or _are_few_integers(sides)):
                     self._convert(head, sides)
         substitute(self.func, self.mapping)
 
@@ -168,9 +174,22 @@ class _Conversion:
     def _pays(self, sides: list[Side]) -> bool:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
-        ops = [op for block, _ in sides if block is not None for op in block.ops]
+        ops = _apart(_ops(sides))
         return sum(OPS[op.name].cost for op in ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
             isinstance(p.type, Scalar) and p not in self.chained or resolve(self.mapping, x) is resolve(self.mapping, y)
+            for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
+
+    def _runs_ahead(self, sides: list[Side]) -> bool:
+        """True if both sides are a few operations on floats that need not wait for the iteration before.
+
+        The selection is then ready before it is needed, while a branch may be mispredicted.
+        """
+        join = sides[0][1].block
+        ops = _ops(sides)
+        apart = _apart(ops)
+        return sum(OPS[op.name].cost for op in apart) <= MOST_AHEAD and all(map(_is_arithmetic, apart)) and not any(
+            v in self.carried for op in ops for v in op.operands) and all(
+            x is y or isinstance(p.type, Scalar) and p.type.is_float and not {x, y} & self.carried
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
 
     def _convert(self, head: Block, sides: list[Side]) -> None:
@@ -255,7 +274,7 @@ def _are_few_integers(sides: list[Side]) -> bool:
 
     A side that decides the next branch, as ``break`` does, leads past it (``jump_threading``).
     """
-    ops = [op for block, _ in sides if block is not None for op in block.ops]
+    ops = _ops(sides)
     join = sides[0][1].block
     test = join.term.operands[0] if join.term is not None and join.term.name in ("branch", "switch") else None
     if test is not None and any(v.owner is join for v in (test, *(test.op.operands if test.op is not None else ()))):
@@ -270,6 +289,20 @@ def _is_integer(v: Value) -> bool:
 
 def _is_cheap_integer(op: Op) -> bool:
     return op.name in INTEGER_OPS and all(map(_is_integer, (*op.operands, op.result)))
+
+
+def _ops(sides: list[Side]) -> list[Op]:
+    return [op for block, _ in sides if block is not None for op in block.ops]
+
+
+def _apart(ops: list[Op]) -> list[Op]:
+    """The ops that only one side has: what both read or compute is executed anyway."""
+    def key(op: Op) -> tuple[str, tuple[Value, ...], str]:
+        return op.name, tuple(op.operands), str(op.attrs)
+    blocks: dict[tuple[str, tuple[Value, ...], str], set[Block | None]] = {}
+    for op in ops:
+        blocks.setdefault(key(op), set()).add(op.block)
+    return [op for op in ops if OPS[op.name].effect or len(blocks[key(op)]) < 2]
 
 
 def _is_arithmetic(op: Op) -> bool:

@@ -80,13 +80,14 @@ def row_cache(ops: Sequence[Op], room: int, private: Collection[Value]) -> RowCa
     for key, accesses in found.items() if length else ():
         k = taken[key]
         base = sum(width for width, _ in places[:k]) * length // places[k][0]
+        is_private = key[0] in private and accesses[0].op.name == "store"      # nor is it read when the nest runs again
         for n, a in enumerate(accesses):
             following = accesses[n + 1:]
             is_load = a.op.name == "load"
             read_later = bool(following) and following[0].op.name == "load"
             stored_later = any(b.op.name == "store" for b in following)
             kept[a.op] = Kept(base, key[1].index(None), is_load and n > 0, read_later and not (is_load and n > 0),
-                              not is_load and not stored_later and key[0] not in private)
+                              not is_load and not stored_later and not is_private)
     return RowCache(kept, length)
 
 

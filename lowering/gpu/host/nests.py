@@ -61,7 +61,7 @@ def private(op: Op, captured: Sequence[Value], func: Function) -> set[Value]:
     if not made:
         return made
     inside = {x for region in op.regions for x in region.nested_ops()}
-    return made - {v for block in func.blocks for x in block.nested_ops() if x not in inside for v in x.operands}
+    return made - {v for block in func.blocks for x in block.nested_ops() if x not in inside for v in x.used()}
 
 
 def additions(module: Module, loops: Sequence[Op], b: Value, func: Function) -> Nest:

@@ -24,10 +24,8 @@ from ...llvm import types
 from ...math import ops
 from ..device import reduce
 from ..device.emitter import Shared
-from ..device.function import call
-from ..device.values import Part
 from ..image import BLOCK, WARP, Kernel
-from .scans import ROWS, TILE, Body, ScanKernels
+from .scans import ROWS, TILE, Body, LoopKernel, ScanKernels
 from .writer import KernelWriter, Known, Resident
 
 LIMIT = 64.0
@@ -245,30 +243,18 @@ class _Recurrence(KernelWriter, ABC):
         return self.offset(self.partial, self.add(self.mul(k, str(8 * WORDS)), str(8 * word)))
 
 
-class _Loop(_Recurrence):
+class _Loop(_Recurrence, LoopKernel):
     """Kernels of the loop itself; parameters as in ``scans.py``."""
 
     def __init__(self, shared: Shared, name: str, loc: Loc, known: Known, body: Body, resident: Resident) -> None:
         super().__init__(shared, name, loc, body.type, bool(resident[0]))
-        self.body, self.slots = body, self.param("ptr", "slots")
-        lower, step = (None if x is None else str(x) for x in known)
-        self.lower, self.stride = lower or self.param("i64", "lower"), step or self.param("i64", "step")
-        self.captured: list[Part] = [self.given(t, "captured", k in resident[1])
-                                     for k, t in enumerate(body.term.param_types[1:])]
-
-    def _index(self, k: str) -> str:
-        return self.add(self.lower, self.mul(k, self.stride))
+        self.take_loop(known, body, resident)
 
     def map(self, k: str) -> Map:
-        made, _ = call(self, self.body.term, "null", [self._index(k), *self.captured])
-        return Map(*made())
+        return Map(*self.terms(k))
 
     def step(self, k: str, x: str) -> str:
-        made, _ = call(self, self.body.step, "null", [self._index(k), x, *self.captured])
-        after = made()[0]
-        self.if_(self.code.op(f"icmp eq i64 {self.add(k, '1')}, {self.count}", "c"),
-                 lambda: self.store(self.t, after, self.slots))
-        return after
+        return self.run(k, x)
 
     def _part(self) -> tuple[str, str]:
         count, block = self.unless_failed(self.count), self.number("block")

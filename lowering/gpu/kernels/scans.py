@@ -12,6 +12,7 @@ number of iterations.  Each block reads its part twice: it would take waiting fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -142,34 +143,55 @@ class _Scan(KernelWriter, ABC):
         return self.code.op(f"select i1 {condition}, {self.of} {x}, {self.of} {y}")
 
 
-class _Loop(_Scan):
-    """Kernels of the loop itself; parameters: status, count, part, partial, before, slots, [lower], [step], captured.
+class LoopKernel(KernelWriter):
+    """The part of a kernel that calls the functions of a loop; it adds the parameters slots, [lower], [step], captured.
+    """
+
+    t: Scalar
+    count: str
+    body: Body
+
+    def take_loop(self, known: Known, body: Body, resident: Resident) -> None:
+        """Take the parameters of the loop."""
+        self.body, self.slots = body, self.param("ptr", "slots")
+        lower, step = (None if x is None else str(x) for x in known)
+        self.lower, self.stride = lower or self.param("i64", "lower"), step or self.param("i64", "step")
+        self.captured: list[Part] = [self.given(t, "captured", k in resident[1])
+                                     for k, t in enumerate(body.term.param_types[1:])]
+
+    def terms(self, k: str) -> Sequence[str]:
+        """The values that the loop computes before the carried value is known."""
+        made, _ = call(self, self.body.term, "null", [self._index(k), *self.captured])
+        return made()
+
+    def run(self, k: str, *carried: str) -> str:
+        """Append iteration ``k``; returns the carried value, which the last iteration stores."""
+        made, _ = call(self, self.body.step, "null", [self._index(k), *carried, *self.captured])
+        after = made()[0]
+        self.if_(self.code.op(f"icmp eq i64 {self.add(k, '1')}, {self.count}", "c"),
+                 lambda: self.store(self.t, after, self.slots))
+        return after
+
+    def _index(self, k: str) -> str:
+        return self.add(self.lower, self.mul(k, self.stride))
+
+
+class _Loop(_Scan, LoopKernel):
+    """Kernels of the loop itself; parameters: status, count, part, partial, before, and those of ``LoopKernel``.
 
     ``before`` is the value before the loop, from which the only block starts; each of several has it in ``partial``.
     """
 
     def __init__(self, shared: Shared, name: str, loc: Loc, known: Known, body: Body, resident: Resident) -> None:
         super().__init__(shared, name, loc, body, bool(resident[0]))
-        self.slots = self.param("ptr", "slots")
-        lower, step = (None if x is None else str(x) for x in known)
-        self.lower, self.stride = lower or self.param("i64", "lower"), step or self.param("i64", "step")
-        self.captured: list[Part] = [self.given(t, "captured", k in resident[1])
-                                     for k, t in enumerate(body.term.param_types[1:])]
-
-    def _index(self, k: str) -> str:
-        return self.add(self.lower, self.mul(k, self.stride))
+        self.take_loop(known, body, resident)
 
     def term(self, k: str) -> str:
-        made, _ = call(self, self.body.term, "null", [self._index(k), *self.captured])
-        return made()[0]
+        return self.terms(k)[0]
 
     def step(self, k: str, carried: str, term: str) -> None:
         def run() -> None:
-            given = [self._index(k), carried, *([term] if self.body.takes_term else []), *self.captured]
-            made, _ = call(self, self.body.step, "null", given)
-            after = made()[0]
-            self.if_(self.code.op(f"icmp eq i64 {self.add(k, '1')}, {self.count}", "c"),
-                     lambda: self.store(self.t, after, self.slots))
+            self.run(k, carried, *([term] if self.body.takes_term else []))
         if not self.body.compacts:
             run()
             return
