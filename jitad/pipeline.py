@@ -2,8 +2,8 @@
 
 ``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  A pass has the name of its file in
 ``passes/`` (``cps`` and ``differentiate`` are ``cps.py`` and ``ad/``).  ``JITAD_DEBUG=1`` verifies the module after
-each pass, and with ``JITAD_VERIFY=stages`` after each stage only.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out
-optional passes, at each of their positions.
+each pass that may have changed it and after each stage, with ``JITAD_VERIFY=stages`` after each stage only.
+``JITAD_WITHOUT=outer_loop,licm`` leaves out optional passes, at each of their positions.
 """
 
 from __future__ import annotations
@@ -71,111 +71,49 @@ from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
 Pass = Callable[[Module, Sequence[str]], object]
+"""A pass returns False if it has changed nothing; after any other result it may have."""
 
 
 def _plain(run_pass: Callable[[Module], object]) -> Pass:
     return lambda module, roots: run_pass(module)
 
 
-def _under_fastmath(run_pass: Callable[[Module], None]) -> Pass:
-    return lambda module, roots: run_pass(module) if module.fastmath else None
+def _under_fastmath(run_pass: Pass) -> Pass:
+    return lambda module, roots: run_pass(module, roots) if module.fastmath else False
 
 
-def _shape_specialise(module: Module, roots: Sequence[str]) -> None:
-    if shape_specialise(module):
-        simplify(module)
-        if end_at_failures(module):
-            simplify(module)
-            dce(module, roots)
-        cse(module)
+_SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
+_ALGEBRA = _under_fastmath(_plain(algebra))
 
 
-def _peel(module: Module, roots: Sequence[str]) -> None:
-    """``peel``, and what makes its copies differ: decided conditions, and what is then the same in all iterations."""
-    if peel(module):
-        check_elimination(module)
-        simplify(module)
-        cse(module)
-        licm(module)
+def _then(change: Callable[[Module], bool], *cleanup: Pass) -> Pass:
+    """A pass that reports a change, and the cleanup that its output needs, which runs only then."""
+    def run_pass(module: Module, roots: Sequence[str]) -> bool:
+        if not change(module):
+            return False
+        for clean in cleanup:
+            clean(module, roots)
+        return True
+    return run_pass
 
 
-def _index_set_splitting(module: Module, roots: Sequence[str]) -> None:
-    """``index_set_splitting``, and the branches that its copies decide."""
-    if index_set_splitting(module):
-        simplify(module)
-        cse(module)
+def _all_reachable(module: Module, roots: Sequence[str]) -> None:
+    for func in module.functions.values():
+        remove_unreachable(func)
 
 
-def _check_hoisting(module: Module, roots: Sequence[str]) -> None:
-    if check_hoisting(module):
-        simplify(module)
-        cse(module)
+def _array_sroa(derived: bool) -> Pass:
+    return _then(lambda module: array_sroa(module, derived), _SIMPLIFY, _CSE, _DCE)
 
 
 def _scalarise(derived: bool) -> Pass:
-    def run_pass(module: Module, roots: Sequence[str]) -> None:
-        if scalarise(module, derived):
-            simplify(module)
-    return run_pass
+    return _then(lambda module: scalarise(module, derived), _SIMPLIFY)
 
 
 def _on_nests(change: Callable[[Module], bool]) -> Pass:
     """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
-    def run_pass(module: Module, roots: Sequence[str]) -> None:
-        if change(module):
-            simplify(module)
-            licm(module)
-            dce(module, roots)
-    return run_pass
+    return _then(change, _SIMPLIFY, _LICM, _DCE)
 
-
-def _scalar_promotion(module: Module, roots: Sequence[str]) -> None:
-    """``scalar_promotion``; afterwards loops no longer carry the arrays whose elements became scalars."""
-    if scalar_promotion(module):
-        simplify(module)
-
-
-def _column_major(module: Module, roots: Sequence[str]) -> None:
-    if column_major(module):
-        simplify(module)
-
-
-def _privatisation(module: Module, roots: Sequence[str]) -> None:
-    if privatisation(module):
-        dce(module, roots)
-
-
-def _size_versions(module: Module, roots: Sequence[str]) -> None:
-    if size_versions(module):
-        simplify(module)
-
-
-def _array_sroa(derived: bool) -> Pass:
-    """``array_sroa``, and the cleanup that its output needs, which runs only if the pass changed something."""
-    def run_pass(module: Module, roots: Sequence[str]) -> None:
-        if array_sroa(module, derived):
-            simplify(module)
-            cse(module)
-            dce(module, roots)
-    return run_pass
-
-
-def _loop_unswitch(module: Module, roots: Sequence[str]) -> None:
-    if loop_unswitch(module):
-        for func in module.functions.values():
-            remove_unreachable(func)
-        simplify(module)
-        cse(module)
-
-
-def _jump_threading(module: Module, roots: Sequence[str]) -> None:
-    if jump_threading(module):
-        simplify(module)
-        dce(module, roots)
-
-
-_SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
-_ALGEBRA = _under_fastmath(algebra)
 
 # (stage, name, pass): the last entry of a stage completes it.
 PIPELINE: list[tuple[str, str, Pass]] = [
@@ -189,11 +127,11 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "size_versions", _size_versions),
+    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY)),
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
-    ("adjoint", "index_set_splitting", _index_set_splitting),
+    ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
     ("adjoint", "induction_variables", _plain(induction_variables)),
     ("adjoint", "check_elimination", _plain(check_elimination)),
@@ -202,17 +140,18 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "peel", _peel),
-    ("adjoint", "check_hoisting", _check_hoisting),
+    ("adjoint", "peel", _then(peel, _plain(check_elimination), _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
-    ("adjoint", "scalar_promotion", _scalar_promotion),
+    ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
-    ("adjoint", "column_major", _column_major),
+    ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
-    ("adjoint", "privatisation", _privatisation),
-    ("adjoint", "shape_specialise", _shape_specialise),
+    ("adjoint", "privatisation", _then(privatisation, _DCE)),
+    ("adjoint", "shape_specialise",
+     _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "batch", _plain(batch)),
     ("adjoint", "differentiate", _plain(differentiate)),
@@ -226,7 +165,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
-    ("optimized", "dce", lambda module, roots: dce(module, roots) if module.fastmath else None),
+    ("optimized", "dce", _under_fastmath(_DCE)),
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
@@ -235,12 +174,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
-    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
+    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
-    ("optimized", "loop_unswitch", _loop_unswitch),
+    ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "stride_versioning", _plain(stride_versioning)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
@@ -258,7 +197,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "strength_reduction", _plain(strength_reduction)),
-    ("optimized", "jump_threading", _jump_threading),
+    ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _DCE)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -378,13 +317,13 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     for stage in STAGES:
         for _, name, run_pass in (entry for entry in PIPELINE if entry[0] == stage and entry[1] not in without):
             start = time.perf_counter()
-            run_pass(module, names)
+            unchanged = run_pass(module, names) is False
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
             if debug and name == "copy_insertion":
                 verify(module)
-            elif debug and not seldom:
+            elif debug and not (seldom or unchanged):
                 verifier.verify(module)
-        if debug and seldom:
+        if debug and stage != STAGES[-1]:
             verifier.verify(module)
         if observe is not None:
             observe(stage, module)

@@ -29,9 +29,9 @@ Memory (``linear``): see ``linearity.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import CompileError, Loc
 from .aliasing.may_alias import Summaries
@@ -149,12 +149,17 @@ def _rule(module: Module, name: str, rule: Rule) -> Iterator[str]:
         yield f"its rule's functions have other types than a rule of kind {rule.kind!r} has"
 
 
+ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.elementwise)
+
+
 class FunctionVerifier:
     """The checks of one function, whose ops are those of ``ops``."""
 
     ops: Container[str] = OPS
     printer = FunctionPrinter
     ends: Container[str] = TERMINATORS
+    fits: ClassVar[set[tuple[Any, ...]]] = set()
+    """The ops on scalars that were found to follow their rules (``scalar``): most ops of most programs."""
 
     def __init__(self, module: Module, func: Function) -> None:
         self.module, self.func = module, func
@@ -211,40 +216,46 @@ class FunctionVerifier:
     def contents(self, block: Block, seen: set[Op], name: str) -> None:
         """Check the form of a block: its ops, in their places, and its terminator."""
         self.place(block, block, -1, block.params)
+        known, ends, place = self.ops, self.ends, self.place
         for i, op in enumerate(block.ops):
-            if op.name in self.ends:
-                self.fail("a terminator among the operations", op)
-            elif op.name not in self.ops:
-                self.fail(f"no such operation: {op.name}", op)
-            elif op.edges:
-                self.fail("an operation with edges", op)
-            self._place_op(block, op, i, seen)
-            self.regions(op, seen)
+            if op.name not in known or op.name in ends or op.edges:
+                self._no_operation(op)
+            if op in seen or op.block is not block:
+                self.fail("stands in two places or belongs to another block", op)
+            seen.add(op)
+            place(block, op, i, op.results)
+            if op.regions or op.name == "for":
+                self.regions(op, seen)
         if block.term is None:
             self.fail(f"{name} has no terminator")
         elif block.term.name not in self.ends or block.term.results:
             self.fail("not a terminator", block.term)
         else:
-            self._place_op(block, block.term, len(block.ops), seen)
+            if block.term in seen or block.term.block is not block:
+                self.fail("stands in two places or belongs to another block", block.term)
+            seen.add(block.term)
 
     def regions(self, op: Op, seen: set[Op]) -> None:
         """Check the form of an op's regions: at this level it has none."""
         if op.regions:
             self.fail("an operation with regions", op)
 
-    def _place_op(self, block: Block, op: Op, index: int, seen: set[Op]) -> None:
-        if op in seen or op.block is not block:
-            self.fail("stands in two places or belongs to another block", op)
-        seen.add(op)
-        self.place(block, op, index, op.results)
+    def _no_operation(self, op: Op) -> None:
+        if op.name in self.ends:
+            self.fail("a terminator among the operations", op)
+        elif op.name not in self.ops:
+            self.fail(f"no such operation: {op.name}", op)
+        else:
+            self.fail("an operation with edges", op)
 
     def place(self, block: Block, owner: Op | Block, index: int, values: Sequence[Value]) -> None:
         """Note where values are defined, and check that they point back there."""
-        defined, at = self.defined, (block, index)
-        for i, v in enumerate(values):
+        defined, at, i = self.defined, (block, index), 0
+        for v in values:
             if v in defined or v.owner is not owner or v.index != i:
                 self.fail(f"{v} stands in two places or belongs elsewhere", owner if isinstance(owner, Op) else None)
             defined[v] = at
+            i += 1
 
     # --- types ----------------------------------------------------------------------------------------
 
@@ -253,6 +264,8 @@ class FunctionVerifier:
         for v in op.operands:
             if v not in self.defined:
                 return                                          # reported by ``dominance``
+        if (key := self.scalar(op)) in self.fits:
+            return
         try:
             expected = self.rule(op)
         except (TypeRuleError, TypeError, ValueError, AttributeError) as e:
@@ -263,8 +276,17 @@ class FunctionVerifier:
             self.fail(f"has type {_list(types)}, its rule says {_list(expected)}", op)
         elif op.name == "const" and not _is_constant(op.attrs["value"], types[0]):
             self.fail(f"{op.attrs['value']!r} is no {types[0]}", op)
+        elif key is not None:
+            self.fits.add(key)
         if op.name == "check":
             self._exception(op, op.operands[1:])
+
+    def scalar(self, op: Op) -> tuple[Any, ...] | None:
+        """All on which the rule of an elementwise op on scalars depends: its name and types; None for other ops."""
+        if op.attrs or op.name not in ELEMENTWISE:
+            return None
+        key = (op.name, *[v.type for v in op.operands], None, *[v.type for v in op.results])
+        return key if all(type(t) is Scalar for t in key[1:] if t is not None) else None
 
     def rule(self, op: Op) -> list[Type]:
         """The result types by the op's rule; raises ``TypeRuleError``."""
@@ -335,21 +357,29 @@ class FunctionVerifier:
 
     def dominance(self) -> None:
         """Check that every value is defined before its use."""
-        tree = dominators(self.func)
+        tree, get = dominators(self.func), self.defined.get
         for block in self.func.blocks:
+            dominating: dict[Block | None, bool] = {block: True}        # blocks known to dominate this one
             for i, op in enumerate(block.ops):
-                self._uses(op, op.operands, block, i, tree)
+                for v in op.operands:
+                    home, at = get(v, _NOWHERE)
+                    if at >= i if home is block else not dominating.get(home):
+                        self._use(op, v, block, i, tree, dominating)
             if block.term is not None:
-                self._uses(block.term, block.term.used(), block, len(block.ops), tree)
+                for v in block.term.used():
+                    if not dominating.get(get(v, _NOWHERE)[0]):
+                        self._use(block.term, v, block, len(block.ops), tree, dominating)
 
-    def _uses(self, op: Op, values: Iterable[Value], block: Block, index: int, tree: Dominators) -> None:
-        """Check the values that an op uses, which stands at ``index`` in ``block``."""
-        for v in values:
-            home, at = self.defined.get(v, _NOWHERE)
-            if home is None:
-                self.fail("a value of another function, or of none", op, v)
-            elif (at >= index if home is block else not _dominates(tree, home, block)) and block in tree.reachable:
-                self.fail(f"{self.named(v)} is not defined on every path to here", op, v)
+    def _use(self, op: Op, v: Value, block: Block, index: int, tree: Dominators,
+             dominating: dict[Block | None, bool]) -> None:
+        """Check a use in an op at ``index`` in ``block``, and note the block of the value if it is sound."""
+        home, at = self.defined.get(v, _NOWHERE)
+        if home is None:
+            self.fail("a value of another function, or of none", op, v)
+        elif block in tree.reachable and (at >= index if home is block else not _dominates(tree, home, block)):
+            self.fail(f"{self.named(v)} is not defined on every path to here", op, v)
+        elif home is not block:
+            dominating[home] = True
 
     def named(self, v: Value) -> str:
         """The name of a value in the text."""

@@ -17,6 +17,7 @@ Memory
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 from ..ir.dominance import Dominators
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
@@ -47,6 +48,7 @@ class LoopVerifier(FunctionVerifier):
     ops = OPS
     printer = LoopPrinter
     ends = (*TERMINATORS, "yield")
+    fits: ClassVar[set[tuple[Any, ...]]] = set()
 
     def __init__(self, module: Module, func: Function) -> None:
         super().__init__(module, func)

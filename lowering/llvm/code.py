@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .instruction import Instruction, text
+from .instruction import Instruction, lines
 from .instruction_builder import InstructionBuilder
 
 Phi = tuple[str, str, list[tuple[str, str]]]        # name, type, and values with the blocks that they come from
@@ -239,7 +239,7 @@ def text_of(blocks: Iterable[tuple[str, Iterable[Instruction]]]) -> str:
     out: list[str] = []
     for label, instructions in blocks:
         out.append(f"{label}:")
-        out += [f"  {i.result} = {text(i)}" if i.result else f"  {text(i)}" for i in instructions]
+        out += lines(instructions)
     return "\n".join(out)
 
 

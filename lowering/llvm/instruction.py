@@ -6,7 +6,7 @@ reads and changes these records, never their text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -32,7 +32,7 @@ class Instruction(NamedTuple):
 
     def text(self) -> str:
         """The instruction as LLVM assembly."""
-        return f"{self.result} = {text(self)}" if self.result else text(self)
+        return lines([self])[0].strip()
 
     def reads(self) -> list[str]:
         """The local values that it reads."""
@@ -59,9 +59,13 @@ class Instruction(NamedTuple):
         return self._replace(targets=tuple([new if label == old else label for label in self.targets]))
 
 
-def text(i: Instruction) -> str:
-    """An instruction as LLVM assembly, without its result."""
-    return _TEXTS.get(i.opcode, _arithmetic)(i)
+def lines(instructions: Iterable[Instruction]) -> list[str]:
+    """Instructions as lines of LLVM assembly, indented."""
+    writers, others, out = _TEXTS, _arithmetic, list[str]()
+    for i in instructions:
+        text, result = writers.get(i.opcode, others)(i), i.result
+        out.append(f"  {result} = {text}" if result else f"  {text}")
+    return out
 
 
 def _spaced(flags: str) -> str:
@@ -88,17 +92,18 @@ def _select(i: Instruction) -> str:
 
 
 def _address(i: Instruction) -> str:
-    pointer, *at = i.operands
-    return f"getelementptr{_spaced(i.flags)} {i.types[0]}, ptr {pointer}{''.join([f', i64 {x}' for x in at])}"
+    _, _, _, (pointer, index), (type,), flags, _, _, _ = i
+    return f"getelementptr{_spaced(flags)} {type}, ptr {pointer}, i64 {index}"
 
 
 def _load(i: Instruction) -> str:
-    return f"load{_spaced(i.flags)} {i.type}, ptr {i.operands[0]}, align {i.detail}{i.notes}"
+    _, _, type, (pointer,), _, _, align, note, _ = i
+    return f"load {type}, ptr {pointer}, align {align}{note}"
 
 
 def _store(i: Instruction) -> str:
-    x, pointer = i.operands
-    return f"store{_spaced(i.flags)} {i.types[0]} {x}, ptr {pointer}, align {i.detail}{i.notes}"
+    _, _, _, (x, pointer), (type,), _, align, note, _ = i
+    return f"store {type} {x}, ptr {pointer}, align {align}{note}"
 
 
 def _call(i: Instruction) -> str:

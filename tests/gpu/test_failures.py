@@ -1,4 +1,4 @@
-"""What a user reads when a device fails: no memory, an access that no check has found, a device that is lost."""
+"""Messages to the user when a device fails: no memory, an access that no check has found, a device that is lost."""
 
 import gc
 import math

@@ -1,4 +1,4 @@
-"""What other tools do with a function that runs on a device: C interfaces, the command line, pickling, the disk."""
+"""Other tools with a function that runs on a device: C interfaces, the command line, pickling, the disk."""
 
 import concurrent.futures
 import multiprocessing

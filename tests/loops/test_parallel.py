@@ -692,6 +692,19 @@ def over_time(x: Any, k: Any) -> Any:
     return u, total, seen
 
 
+def eliminated(x: Any) -> Any:
+    """Serial loops in one another, each around a loop for threads whose time it does not change."""
+    a = x.copy()
+    for k in range(len(a)):
+        for j in range(len(a)):
+            a[k, j] *= 0.5
+        for i in range(k + 1, len(a)):
+            f = a[i, k]
+            for j in range(k, len(a)):
+                a[i, j] -= f * a[k, j]
+    return a
+
+
 @pytest.mark.parametrize("enough", [0, 1 << 50], ids=["on threads", "in place"])
 def test_loops_in_a_serial_loop(monkeypatch: pytest.MonkeyPatch, enough: int) -> None:
     """A run-time test decides between the threads and the loop as it is: results and exceptions are the same."""
@@ -708,6 +721,8 @@ def test_loops_in_a_serial_loop(monkeypatch: pytest.MonkeyPatch, enough: int) ->
         alone(x, K * 0)
     with pytest.raises(ValueError, match="^80.0 at 22 in step 2"):
         several(x, K * 0)
+    square = np.add.outer(X[:6], X[:6] ** 2) / 100
+    assert np.allclose(jit(eliminated, parallel=True)(square), eliminated(square))
 
 
 def test_a_share_has_iterations_for_all_lanes() -> None:

@@ -1,4 +1,4 @@
-"""Which checks the compiler proves, and that what it must not prove stays."""
+"""Checks that the compiler proves, and checks that must stay."""
 
 from __future__ import annotations
 

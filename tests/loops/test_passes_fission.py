@@ -1,4 +1,4 @@
-"""What does not depend on a serial loop's state is computed before it, and nothing else is."""
+"""Fission: operations that do not depend on a serial loop's state are computed before it, and no others."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What the passes that clean up do to small programs."""
+"""Small programs before and after the passes that clean up."""
 
 from __future__ import annotations
 

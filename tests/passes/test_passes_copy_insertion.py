@@ -1,4 +1,4 @@
-"""Where copies are put, and above all where none is."""
+"""Copies are put where they are needed, and above all nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program knows of functions that were taken out of it: their signatures."""
+"""Functions that were taken out of a program are known to it by their signatures."""
 
 from __future__ import annotations
 

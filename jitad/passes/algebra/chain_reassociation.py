@@ -1,4 +1,4 @@
-"""What the next iteration waits for enters sums, minima and maxima last.
+"""Sums, minima and maxima take the operand that the next iteration waits for last.
 
 ::
 

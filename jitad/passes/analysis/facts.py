@@ -158,7 +158,7 @@ class Walk:
                     self._look_into_extreme(v)
 
     def _only_way(self, condition: Value, truth: bool) -> list[tuple[Value, bool]]:
-        """What held on the way to the block of the parameter ``condition``, if only one edge passes ``truth``.
+        """Facts of the way to the block of the parameter ``condition``, if only one edge passes ``truth``.
 
         ``a and b`` is a branch on ``a``, one side of which passes ``b`` and the other False: if it is true, so is
         ``a``, and the checks that came with ``b`` hold.

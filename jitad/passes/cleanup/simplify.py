@@ -36,26 +36,27 @@ ROUNDS = 8
 """The most rounds.  More are rarely of use, and each round leaves valid IR."""
 
 
-def simplify(module: Module) -> None:
-    for func in module.functions.values():
-        simplify_function(func)
+def simplify(module: Module) -> bool:
+    """Simplify every function; returns True if anything changed."""
+    return any([simplify_function(func) for func in module.functions.values()])
 
 
-def simplify_function(func: Function) -> None:
-    """Simplify one function."""
+def simplify_function(func: Function) -> bool:
+    """Simplify one function; returns True if anything changed."""
     for number in range(ROUNDS):
         changed = _fold_ops(func)
         if _fold_terminators(func):
             changed = True
             remove_unreachable(func)
         if number and not changed:
-            return
+            return True
         forest = loop_forest(func)
         changed |= bool(drop_redundant_params(func, forest))
         changed |= _thread_empty_blocks(func, forest)
         changed |= merge_chains(func)
         if not changed:
-            return
+            return number > 0
+    return True
 
 
 # --- ops ------------------------------------------------------------------------------------------

@@ -30,10 +30,13 @@ LEAST_LOOKUPS = 3
 """Selections among constants by the counter: a wrapped or clamped index has one or two."""
 
 
-def unroll(module: Module) -> None:
+def unroll(module: Module) -> bool:
+    """Unroll every such loop; returns True if there were any."""
+    done = False
     for func in module.functions.values():
         while _unroll_innermost(func):
-            pass
+            done = True
+    return done
 
 
 def _unroll_innermost(func: Function) -> bool:

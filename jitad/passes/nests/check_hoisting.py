@@ -175,14 +175,15 @@ class _InOrder:
 
     def _group(self, parts: list[_Part]) -> None:
         """Emit the checks that fail as one loop counts."""
-        b = self.b
+        b, last = self.b, parts[-1]
         if len({p.key for p in parts}) > 1:
             times = [self._time(p) for p in parts]
             first = functools.reduce(b.minimum, times)
             for p, time in zip(parts[:-1], times):
                 self._check(p.check, b.or_(p.holds, b.gt(time, first)))
-        for p in reversed(parts):                                # only the last can be the first one to fail now
-            if p.whole or p is parts[-1]:
+            parts = parts[::-1]                                  # only the last can be the first one to fail now
+        for p in parts:
+            if p.whole or p is last:
                 self._check(p.check, p.holds)
 
     def _parts(self, c: _IndexCheck) -> list[_Part]:

@@ -16,7 +16,7 @@ The loop over ``i`` is strip-mined, so that the product in memory has few rows w
 loops may do anything else besides.  ``a`` and ``b`` come from outside the loop over ``i``; either may be indexed the
 other way round, or be a formula of elements, ``(x[k, i] - mean[i]) * weight[k]`` (``factors.py``), which is then
 computed once for each element of the matrix, and not for each product.  If the sum begins at an element ``c[j]``
-instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones.
+instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones (-0.0 becomes 0.0).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def serial_copies(func: Function, tests: Iterable[Block]) -> None:
         loop, estimate = _outermost(forest, unclosed, block)
         if loop is not None:
             around.setdefault(loop, []).append((block, estimate))
-    for loop in sorted(around, key=lambda loop: loop.depth):              # a copy holds none of the copies in it
+    for loop in sorted(around, key=lambda x: x.depth):               # a copy has all that was in the loop
         _copy(func, forest, loop, around[loop])
     if around:
         remove_unreachable(func)

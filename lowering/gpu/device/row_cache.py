@@ -62,7 +62,7 @@ class _Access:
 
 
 def row_cache(ops: Sequence[Op], room: int, private: Collection[Value]) -> RowCache:
-    """What to keep of a row in ``room`` bytes; ``ops``: the body of a nest that is for the threads of a row.
+    """The loads of a row to keep in ``room`` bytes; ``ops``: the body of a nest that is for the threads of a row.
 
     ``private``: buffers that nothing but this body reads.
     """
