@@ -73,7 +73,7 @@ def _copy(func: Function, forest: LoopForest, loop: Loop, tests: list[tuple[Bloc
     assert preheader is not None and latch is not None and leave is not None and preheader.term is not None
     entry = list(loop.entry_edge().args)
     preheader.term = None
-    hoisted = dict.fromkeys(op for _, estimate in tests for op in estimate)
+    hoisted = dict.fromkeys(op for _, estimate in tests for op in estimate if op.block in loop.blocks)
     for block in {op.block: None for op in hoisted}:
         assert block is not None
         block.ops = [op for op in block.ops if op not in hoisted]
