@@ -74,9 +74,9 @@ def indices(f: Callable[..., float]) -> list[bool]:
     func = next(iter(parse_module(compiled.grad.inspect("optimized")).functions.values()))
     found = []
     for loop in LoopForest(func).loops:
-        known = counted(loop)
-        if known is not None:
-            found.append(any(op.name == "sub" and op.operands[1] is known.iv for b in loop.blocks for op in b.ops))
+        if counted(loop) is not None:
+            found.append(any(op.name == "sub" and op.operands[0] in loop.head.params and op.operands[1].const == 1
+                             for b in loop.blocks for op in b.ops))
     return found
 
 

@@ -105,7 +105,8 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
-FOCUS = {"exchanged_terms": ("sum behind a condition",), "wrong_privatisation": ("element beside another one",)}
+FOCUS = {"wrong_rule": ("sqrt",), "exchanged_terms": ("sum behind a condition",),
+         "wrong_privatisation": ("element beside another one",)}
 """Constructs that the programs of a hunt have, for bugs that few programs show otherwise."""
 
 

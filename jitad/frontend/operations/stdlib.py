@@ -217,6 +217,9 @@ def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = Fal
 def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
     if isinstance(v, LongList) and key is None and isinstance(reverse, bool) and v.holds_numbers():
         return v.sorted(t, reverse)
+    if iteration.is_counted(v) and iteration.known_count(t, v) is None:
+        t.unsupported("`sorted` of a length that is only known at run time",
+                      "put the numbers into an array: `np.sort(a)`, `a[np.argsort(key)]`")
     return t.new_list(ordered(t, t.iterate(v), key, reverse))
 
 

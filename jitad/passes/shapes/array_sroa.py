@@ -49,14 +49,16 @@ UPDATES = frozenset("set add_at set_slice add_slice copy".split())
 
 
 def array_sroa(module: Module, derived: bool = False) -> bool:
-    """Split small arrays in every function; returns True if there were any.
+    """Split small arrays in every function; returns True if a function has changed.
 
     ``derived``: derivatives have been generated already.
     """
     changed = False
     for func in module.functions.values():
         if any(is_small(v.type) for v in func.defined()):
+            before = len(func.blocks)
             remove_unreachable(func)
+            changed |= len(func.blocks) < before
             plan = Plan(func, derived)
             if plan.split:
                 Rewriter(func, plan).run()

@@ -14,6 +14,8 @@ better, unless they are short and each is followed by transcendental functions, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
@@ -43,7 +45,7 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         return None
     accesses = [op for op in ops if _in_a_row(op, kinds)]
     if all(_along_lanes(op, kinds) for op in accesses):
-        inner = {forest.innermost[b] for b in blocks}
+        inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
             return None
         if not accesses or any(_is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in inner):
@@ -54,7 +56,7 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if not all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) or \
             not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
-    return _row_lengths({forest.innermost[b] for b in blocks}, kinds) if fastmath else {}
+    return _row_lengths(dict.fromkeys(forest.innermost[b] for b in blocks), kinds) if fastmath else {}
 
 
 def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
@@ -64,7 +66,7 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
                for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results)
 
 
-def _row_lengths(inner: set[Loop], kinds: Kinds) -> dict[Value, int] | None:
+def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
     """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}
     trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
