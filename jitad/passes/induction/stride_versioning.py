@@ -39,6 +39,10 @@ class Stride:
     bound: Value
     inclusive: bool
 
+    def step_at(self, b: Builder) -> Value:
+        """The step where ``b`` builds; a constant may be defined in the loop."""
+        return self.step if self.step.const is None else b.const(self.step.const)
+
 
 def stride_versioning(module: Module) -> None:
     """Give every such innermost loop a counted version; expects normal form."""
@@ -116,7 +120,7 @@ def _holds(preheader: Block, loop: Loop, stride: Stride, sizes: list[Value]) -> 
     preheader.term = None
     b = Builder(preheader, loop.head.ops[0].loc if loop.head.ops else loop.head.func.loc)
     below = "le" if stride.inclusive else "lt"
-    step = stride.step if stride.step.const is None else b.const(stride.step.const)
+    step = stride.step_at(b)
     tests = [b.ge(start, 0), b.emit(below, start, stride.bound), b.ge(step, 1), b.le(step, FAR),
              b.le(stride.bound, FAR)]
     for size in dict.fromkeys(sizes):
@@ -131,7 +135,7 @@ def _count(fast: Block, head: Block, latch: Block, stride: Stride, entry: Edge) 
     """Enter the copy with its trip count, and let it count."""
     assert latch.term is not None
     b = Builder(fast, latch.term.loc)
-    step = stride.step if stride.step.const is None else b.const(stride.step.const)
+    step = stride.step_at(b)
     way = b.sub(stride.bound, entry.args[stride.index.index])
     trip = b.add(b.emit("floordiv", way if stride.inclusive else b.sub(way, 1), step), 1)
     counter = head.add_param(I64, "it")
