@@ -8,5 +8,5 @@ import sys
 
 from bench import one_core
 
-if sys.argv[0] == "-m":             # `python -m bench…`; an import pins nothing: pytest-xdist's workers are `python -c …`
+if sys.argv[0] == "-m":             # ``python -m bench``.  Imports pin nothing: workers of pytest-xdist are ``python -c``
     one_core.settle()
