@@ -8,5 +8,6 @@ import sys
 
 from bench import one_core
 
-if sys.argv[0] == "-m":             # ``python -m bench``.  Imports pin nothing: workers of pytest-xdist are ``python -c``
+# ``python -m bench``.  An import pins nothing: the workers of pytest-xdist are ``python -c``.
+if sys.argv[0] == "-m":
     one_core.settle()
