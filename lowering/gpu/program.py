@@ -101,8 +101,14 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     the order in which threads run.  ``library()``: the name of the driver's library for products, or "".
     ``format``: what products of f32 may round their operands to (``tensor_cores.FORMATS``), or "".
     """
-    failures = Failures(module)
     loops = to_loops(module, LOCAL, device=True)
+    return compile_loops(loops, root, options, Failures(module), instrumented, deterministic, library, format)
+
+
+def compile_loops(loops: Module, root: str, options: Options, failures: Failures, instrumented: bool = False,
+                  deterministic: bool = False, library: Callable[[], str] = lambda: "", format: str = ""
+                  ) -> DeviceProgram:
+    """As ``compile_program``, for a module at the loop level, which it changes."""
     host = partition.host_functions(loops, root)
     for name in host:
         fuse_rows(loops.functions[name])
