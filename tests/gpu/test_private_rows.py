@@ -104,7 +104,12 @@ RUNS_AGAIN = f"""func @runs_again(%x: buffer f64[?, ?] alias 0, %n: i64) -> (buf
         store %b, %y, %i, %j.1
         yield
       }}
-      store %m, %out, %i
+      %s = for {{independent = True, reductions = ("sum",)}} %j.2 = %c0 to %cols step %c1 (%t = %zero) {{
+        %u = load %y, %i, %j.2 : f64
+        %a = add {{acc = True}} %t, %u : f64
+        yield %a
+      }}
+      store %s, %out, %i
       yield
     }}
     yield
