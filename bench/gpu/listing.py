@@ -30,7 +30,7 @@ _USED = re.compile(r"entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\
 class Listing:
     """A kernel.
 
-    Not counted: loads of the status, the same word for all threads, and what functions access that a kernel calls, which
+    Not counted: loads of the status, the same word for all threads, and what functions access that a kernel calls: that
     is the report of an exception.
     """
 

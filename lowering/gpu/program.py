@@ -21,6 +21,7 @@ from .host.host_code import HostCode, HostFunction
 from .host.launch_builder import LaunchBuilder
 from .host.plan import Plan
 from .image import Image
+from .index_checks import move_index_checks
 
 
 @dataclass
@@ -112,6 +113,7 @@ def compile_loops(loops: Module, root: str, options: Options, failures: Failures
     host = partition.host_functions(loops, root)
     for name in host:
         fuse_rows(loops.functions[name])
+        move_index_checks(loops.functions[name])
         partition.serial_loops(loops, loops.functions[name], host)
         partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()

@@ -5,7 +5,8 @@
 * *Polls.*  The head of a loop calls ``@gpu.poll()``, a function that may call itself ``@gpu.check_stack()``.
 * *Checks* (``checked``).  Each access to memory is preceded by ``@gpu.check.read(i32 site, ptr p, i64 bytes)``,
   ``write`` or ``atomic``, unless the address is obviously that of an ``alloca``.
-* *Shared memory.*  Arrays of address space 3 become parts of one array, ``@gpu.shared``; those that no kernel reaches both may overlap.
+* *Shared memory.*  Arrays of address space 3 become parts of one array, ``@gpu.shared``.  Two of them may overlap if no
+  kernel reaches both.
 
 The text has one instruction a line (a ``switch`` may take several), and a label stands alone on its line.  A comment
 ``; FILE:LINE`` at the end of a line is the user's source line.

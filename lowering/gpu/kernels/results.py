@@ -42,12 +42,12 @@ def reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Redu
 
     def finish() -> None:
         alone = w.code.op(f"icmp eq i64 {w.number('grid_size')}, 1", "c")
-        to = w.code.op(f"select i1 {alone}, ptr {out}, ptr {w.offset(partial, w.mul(w.number('block'), str(8 * size)))}")
-        place = 0
+        own = w.offset(partial, w.mul(w.number("block"), str(8 * size)))
+        to, place = w.code.op(f"select i1 {alone}, ptr {out}, ptr {own}"), 0
         for r, xs in zip(reduced, totals):
             whole = reduce.merge(w, r.role, r.types, r.before, xs)
             for slot, t, total, x in zip(r.slots, r.types, whole, xs):
-                at = str(8 * slot) if slot == place else w.code.op(f"select i1 {alone}, i64 {8 * slot}, i64 {8 * place}")
+                at = w.code.select(alone, "i64", str(8 * slot), str(8 * place)) if slot != place else str(8 * place)
                 w.store(t, ops.select(w, t, alone, total, x), w.offset(to, at))
                 place += 1
     w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), finish)
