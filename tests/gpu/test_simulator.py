@@ -421,7 +421,7 @@ def test_launches_that_no_device_accepts() -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_each_kernel_has_the_shared_memory_that_it_reaches(checked: bool) -> None:
-    """However much all kernels of an image have together: seven have 40,000 bytes each, and two share an array."""
+    """All kernels of an image have more together than a block may have: seven have 40,000 bytes each."""
     store = """
   %z64 = zext i32 %t to i64
   %p = element double @{array}, %z64
@@ -438,10 +438,11 @@ def test_each_kernel_has_the_shared_memory_that_it_reaches(checked: bool) -> Non
     text = kernels.DECLARATIONS + arrays + "".join(x.text.removeprefix(kernels.DECLARATIONS) for x in made)
     device = Device(checked)
     loaded = device.driver.load(Image(text, tuple(k for x in made for k in x.kernels)))
-    z = device.array(np.zeros(4))
+    z, found = device.put(np.zeros(4)), np.empty(4)
     for k, x in enumerate(made):
         device.driver.launch(loaded, x.kernels[0], 1, [z])
-        assert device.read(z, 4).tolist() == [k] * 4
+        device.driver.download(found, z)
+        assert found.tolist() == [k] * 4
     large = "@large = internal addrspace(3) global [7000 x double] undef\n"
     code = image(store.format(array="large", value="1.0").replace("@both", "@large"), "ptr z", 4, large)
     with pytest.raises(DeviceError, match="56000 bytes of shared arrays, and a kernel may have 49152"):
