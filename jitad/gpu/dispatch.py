@@ -156,7 +156,13 @@ def device_program(program: Traced, options: Options) -> DeviceProgram:
     lines = options.target == "cuda-sim"                # the simulator reports the user's line of an access
     library = cublas.name if options.target == "cuda" else lambda: ""
     lowering = compiler.lowering_options(options, False)
-    return with_room(lambda: compile_program(module, root, lowering, lines, library=library, format=product_format()))
+    return with_room(lambda: compile_program(module, root, lowering, lines, is_deterministic(), library,
+                                             product_format()))
+
+
+def is_deterministic() -> bool:
+    """True if ``JITAD_GPU_DETERMINISTIC=1`` asks for sums that do not depend on the order of threads."""
+    return os.environ.get("JITAD_GPU_DETERMINISTIC") == "1"
 
 
 def product_format() -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...ir.graph import Block, Function, Op, Value
+from ...ir.graph import Block, ExcInfo, Function, Op, Value
 from ...ir.ops import OPS as IR_OPS
 from ...ir.types import BOOL, I64
 from ...loop_level.build.cleanup import remove_unused
@@ -50,20 +50,20 @@ class Extremes:
         return (op for op in self.loops[-1].regions[0].ops if op.name == "load")
 
 
-def move_index_checks(func: Function) -> None:
-    """Move the checks of each block."""
+def move_index_checks(func: Function, exceptions: Sequence[ExcInfo]) -> None:
+    """Move the checks of each block; ``exceptions``: those of the module."""
     for block in func.blocks:
-        _move_in(block)
+        _move_in(block, exceptions)
     remove_unused(func)
 
 
-def _move_in(block: Block) -> None:
+def _move_in(block: Block, exceptions: Sequence[ExcInfo]) -> None:
     for op in reversed(block.ops[:]):                # the checks of the last array first: then none is in the way
         if op.name == "for" and not is_parallel(op):
             for region in op.regions:
-                _move_in(region)
+                _move_in(region, exceptions)
         elif (found := _extremes(op, block)) is not None and (target := _user(found, block)) is not None:
-            _move(found, target, block)
+            _move(found, target, block, exceptions)
 
 
 # --- what can move ----------------------------------------------------------------------------------------
@@ -172,12 +172,13 @@ def _same(x: Value, y: Value) -> bool:
 
 # --- moving -----------------------------------------------------------------------------------------------
 
-def _move(found: Extremes, target: Op, block: Block) -> None:
+def _move(found: Extremes, target: Op, block: Block, exceptions: Sequence[ExcInfo]) -> None:
     loops = perfect_nest(target)
     names = _loops_of_indices(found, loops)
     assert names is not None
     region = loops[-1].regions[0]
-    region.ops = [*_checks(found, dict(names), region), *region.ops]
+    checks = _joined(_checks(found, dict(names), region), exceptions)
+    region.ops = [*checks, *region.ops]
     more = [loop.operands[1] for loop in loops if loop.regions[0].params[0] not in names.values()]
     ops = [found.loops[0], *found.chain]
     at = block.ops.index(found.chain[-1]) + 1
@@ -210,6 +211,24 @@ def _checks(found: Extremes, names: dict[Value, Value], region: Block) -> list[O
         else:
             copy(op)
     return made
+
+
+def _joined(ops: Sequence[Op], exceptions: Sequence[ExcInfo]) -> list[Op]:
+    """The ops with one check in place of two that raise the same: of a number that is too large, or too small."""
+    out: list[Op] = []
+    last: Op | None = None
+    for op in ops:
+        if op.name == "check" and last is not None and last.operands[1:] == op.operands[1:] and exceptions[
+                last.attrs["exc"]] == exceptions[op.attrs["exc"]]:
+            both = Op("and", [last.operands[0], op.operands[0]], as_types([BOOL]), loc=op.loc)
+            both.block = op.block
+            out.remove(last)
+            out.append(both)
+            op.operands = [both.result, *op.operands[1:]]
+        if op.name == "check":
+            last = op
+        out.append(op)
+    return out
 
 
 def _only_if_empty(ops: Sequence[Op], sizes: Sequence[Value], block: Block) -> list[Op]:

@@ -113,7 +113,7 @@ def compile_loops(loops: Module, root: str, options: Options, failures: Failures
     host = partition.host_functions(loops, root)
     for name in host:
         fuse_rows(loops.functions[name])
-        move_index_checks(loops.functions[name])
+        move_index_checks(loops.functions[name], loops.exceptions)
         partition.serial_loops(loops, loops.functions[name], host)
         partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()

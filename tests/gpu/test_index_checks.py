@@ -77,7 +77,7 @@ def test_rows_without_elements() -> None:
 
 
 def test_the_first_check_is_told() -> None:
-    """What may raise between a check and the use of the indices keeps the check where it is."""
+    """A check stays where it is if something may raise between it and the use of the indices."""
     def then(x: Any, i: Any, w: Any) -> Any:
         y = x[i]
         if len(w) != 40:
