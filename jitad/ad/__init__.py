@@ -30,8 +30,8 @@ from .forward import jvp
 from .pullbacks import arguments_alone
 from .reverse import ThereAndBack
 from .rules import by_rule
-from .storage.frames import Frames
 from .storage import late_cotangents
+from .storage.frames import Frames
 from .storage.late_results import values_at_end
 
 # Highest order of derivative of a function that is defined through its own derivative.
