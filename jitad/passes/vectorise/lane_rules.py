@@ -157,9 +157,11 @@ def _window_of(s: Lanes, op: Op) -> Value:
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
     Elements with which an inner loop begins are copied, since the loop could not update a view in place.
     """
+    assert op.block is not None
     loops = s.kinds.forest.innermost
-    if any(s.kinds[v] == VARYING for v in op.operands[1:]) and loops.get(op.block) is not s.kinds.loop:
-        raise NoLanes                                        # gathered in each iteration of an inner loop
+    if any(s.kinds[v] == VARYING for v in op.operands[1:]) and (
+            loops.get(op.block) is not s.kinds.loop or s.kinds[op.operands[0]] != UNIFORM):
+        raise NoLanes                                        # it would be gathered by each iteration of an inner loop
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
     neighbours = s.step.get(s.kinds[op.operands[-1]]) == 1
     copied = any(r.edges for r in s.kinds.users.get(op.result, ())) or not neighbours and _read_deeper(s, op)
