@@ -56,16 +56,16 @@ def last_choice(module: Module) -> bool:
     for func in module.functions.values() if module.derived else ():
         forest = loop_forest(func)
         left = forest.open_loops()
+        mapping: dict[Value, Value] = {}
         for loop in forest.loops:
-            known = counted(loop) if not loop.children and loop.exit is not None and loop not in left else None
-            if known is not None and len(forest.dom.preds[loop.exit]) == 1:
-                choices = _choices(loop, known, forest.dom)
-                mapping: dict[Value, Value] = {}
-                for choice in choices:
-                    mapping |= choice.rewrite(func)
-                if choices:
-                    substitute(func, mapping)
-                    changed = True
+            known = counted(loop)
+            if known is None or loop.children or loop in left or loop.exit is None \
+                    or len(forest.dom.preds[loop.exit]) != 1:
+                continue
+            for choice in _choices(loop, known, forest.dom):
+                mapping |= choice.rewrite(func)
+                changed = True
+        substitute(func, mapping)
     return changed
 
 
