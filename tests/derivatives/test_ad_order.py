@@ -58,6 +58,28 @@ def cleared(x: Any) -> float:
     return (y * y).sum()
 
 
+def table(x: Any) -> float:
+    """A row for each time: the adjoint of one row is cleared, and that of the row before is added to."""
+    n = len(x)
+    u = np.zeros((4, n))
+    for i in range(n):
+        u[0, i] = x[i]
+    for t in range(3):
+        for i in range(1, n):
+            u[t + 1, i] = u[t, i] - 0.5 * x[i] * (u[t, i] - u[t, i - 1])
+    return (u * u).sum()
+
+
+def table_in_place(x: Any) -> float:
+    """Rows that are one and the same: the order matters."""
+    n = len(x)
+    u = np.ones((4, n))
+    for t in range(3):
+        for i in range(1, n):
+            u[1, i] = u[1, i] - 0.5 * x[i] * (u[1, i] - u[1, i - 1])
+    return (u * u).sum()
+
+
 def least(x: Any) -> float:
     """Only the last assignment has a derivative: its iteration is computed again, and no loop is reversed."""
     best = 100.0
@@ -105,7 +127,8 @@ def test_which_way(f: Callable[..., float], down: bool) -> None:
     assert any(indices(f)) is down
 
 
-@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, cleared, least, least_of_two, last_alone],
+@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, cleared, table, table_in_place, least,
+                               least_of_two, last_alone],
                          ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float]) -> None:
     x = np.linspace(0.5, 1.5, 6)

@@ -12,12 +12,13 @@ its own, as the adjoint of a stencil does with the array that it clears::
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from ...ir.graph import Block, Op, Value
 from ...ir.types import Array
 from ...ir.uses import EDGE, ops_of, uses
-from ...passes.analysis.affine import AffineForms
+from ...passes.analysis.affine import Affine, AffineForms
 from ...passes.analysis.cfg import reached
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
@@ -25,6 +26,8 @@ from ..reverse import ThereAndBack
 
 LARGEST_STEP = 1 << 14
 """Only indices with smaller steps are compared.  With fewer than 2⁴⁸ iterations, these cannot wrap."""
+FARTHEST = 1 << 31
+"""Indices in bounds that differ by less than this, modulo 2⁶⁴, differ."""
 
 
 class Reverse:
@@ -145,21 +148,38 @@ def _only_added_to(p: Value, last: Value, top: Block, used: dict[Value, list[tup
     return once and last in seen and all(w is p or given.get(w, seen) <= seen for w in seen)
 
 
+@dataclass
+class _Access:
+    """An access to an element: whether it only adds, and the index."""
+
+    adds: bool
+    index: list[Affine]
+
+
 class _OwnElements:
-    """Finds out whether each iteration accesses other elements of an array than all others."""
+    """Finds out whether each iteration reads and overwrites other elements of an array than all others access.
+
+    Elements that are only added to are shared, if an index that does not change keeps them apart from those: the
+    adjoint of ``u[t + 1, i] = f(u[t, i], u[t, i - 1])`` clears an element of one row and adds to another row.
+    """
 
     def __init__(self, back: LoopBack, blocks: list[Block], used: dict[Value, list[tuple[Op, int]]],
                  given: dict[Value, set[Value]]) -> None:
         self.top, self.count, self.blocks, self.used, self.given = back.top, back.count, set(blocks), used, given
 
     def hold(self, p: Value, last: Value) -> bool:
-        """True if ``last``, the next iteration's value of ``p``, is ``p`` but for elements of this iteration alone."""
-        indices = self._accessed(p, last)
-        return indices is not None and any(map(self._is_own, zip(*indices)))
+        """True if the order of the iterations does not matter for ``p``, which becomes ``last`` in each."""
+        accesses = self._accesses(p, last)
+        own = [x for x in accesses or () if not x.adds]
+        if not own or accesses is None:
+            return False
+        near = [x for x in accesses if not (x.adds and all(self._are_apart(x, y) for y in own))]
+        return any(map(self._is_own, zip(*(x.index for x in near))))
 
-    def _accessed(self, p: Value, last: Value) -> list[list[Value]] | None:
-        """The indices of all accesses; None if ``p`` is read as a whole, or replaced by another array."""
-        indices: list[list[Value]] = []
+    def _accesses(self, p: Value, last: Value) -> list[_Access] | None:
+        """All accesses; None if ``p`` is read as a whole, or replaced by another array."""
+        forms = AffineForms()
+        found: list[_Access] = []
         todo, seen = [p], {p}
         while todo:
             v = todo.pop()
@@ -170,18 +190,28 @@ class _OwnElements:
                 if i != EDGE and op.name != "dim":
                     if i != 0 or op.name not in ("get", "set", "add_at"):
                         return None
-                    indices.append(op.operands[1 if op.name == "get" else 2:])
+                    index = op.operands[1 if op.name == "get" else 2:]
+                    found.append(_Access(op.name == "add_at" and bool(op.attrs.get("acc")), [*map(forms.of, index)]))
                     following += [w for w in op.results if op.name != "get"]
                 new = [w for w in following if w not in seen]
                 seen.update(new)
                 todo += new
         whole = last in seen and all(w is p or self.given.get(w, seen) <= seen for w in seen)
-        return indices if whole else None
+        return found if whole else None
 
-    def _is_own(self, along: tuple[Value, ...]) -> bool:
+    def _are_apart(self, x: _Access, y: _Access) -> bool:
+        """True if an index that is the same in all iterations differs by a constant."""
+        for f, g in zip(x.index, y.index):
+            ahead = f.minus(g)
+            if not ahead.terms and 0 < abs(ahead.constant) < FARTHEST and self._is_fixed(f) and self._is_fixed(g):
+                return True
+        return False
+
+    def _is_fixed(self, f: Affine) -> bool:
+        return all(v is not self.count and v.block not in self.blocks for v, _ in f.terms)
+
+    def _is_own(self, along: tuple[Affine, ...]) -> bool:
         """True if all indices along one axis are the same in an iteration, and move with each."""
-        forms = AffineForms()
-        first, *others = map(forms.of, along)
+        first, *others = along
         return (self.count is not None and 0 < abs(first.coefficient(self.count)) < LARGEST_STEP
-                and all(f.is_same(first) for f in others)
-                and all(v is self.count or v.block not in self.blocks for v, _ in first.terms))
+                and all(f.is_same(first) for f in others) and self._is_fixed(first.without(self.count)))
