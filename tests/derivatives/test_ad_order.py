@@ -74,7 +74,7 @@ def table_in_place(x: Any) -> float:
     """Rows that are one and the same: the order matters."""
     n = len(x)
     u = np.ones((4, n))
-    for t in range(3):
+    for _ in range(3):
         for i in range(1, n):
             u[1, i] = u[1, i] - 0.5 * x[i] * (u[1, i] - u[1, i - 1])
     return (u * u).sum()
