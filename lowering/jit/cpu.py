@@ -27,7 +27,7 @@ from ..llvm.emit import Writer, defined
 from ..llvm.processor import Processor, chosen
 from ..llvm.target import Target
 from ..math import libmvec, own
-from ..math.ops import Options
+from ..math.options import Options
 from ..matmul import gemm, transpose
 from ..memory import alloc_runtime, arena_runtime, context_runtime, result_buffers
 from ..threads import thread_pool
