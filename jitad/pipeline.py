@@ -16,8 +16,7 @@ from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
 from .ir.graph import Module
-from .ir.reverify import Verifier
-from .ir.verify import verify
+from .ir.verify import Verifier, verify
 from .passes.algebra.algebra import algebra
 from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
