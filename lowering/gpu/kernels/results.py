@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ....errors import Loc
 from ....ir.types import Scalar
 from ...llvm import types
-from ...math import ops
 from ..device import reduce
 from ..device.emitter import Emitter, Shared
 from ..image import BLOCK, Kernel
@@ -48,7 +47,7 @@ def reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Redu
             whole = reduce.merge(w, r.role, r.types, r.before, xs)
             for slot, t, total, x in zip(r.slots, r.types, whole, xs):
                 at = w.code.select(alone, "i64", str(8 * slot), str(8 * place)) if slot != place else str(8 * place)
-                w.store(t, ops.select(w, t, alone, total, x), w.offset(to, at))
+                w.store(t, w.code.select(alone, types.register(t), total, x), w.offset(to, at))
                 place += 1
     w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), finish)
 
