@@ -135,7 +135,7 @@ def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: 
 
 
 def _device_array(unboxer: Unboxer, slots: Attributes, obj: str, t: Array, target: str) -> str:
-    """What a ``DeviceArray`` passes, tested to be contiguous, and of the type."""
+    """The host program's view of a ``DeviceArray``, tested to be contiguous, and of the type."""
     found = slots.read(obj, DeviceArray, ("_kind", "_passed", "shape"), ())
     kind = kind_of(target, t.dtype.np, tuple(n == 1 for n in t.dims))
     unboxer.require_all(f"eq ptr {found['_kind']}, {pointer(kind)}", f"ne ptr {found['_passed']}, {pointer(None)}")

@@ -13,7 +13,7 @@ import pytest
 from jitad.lowering.gpu.host import launch_builder
 from jitad.lowering.gpu.host.nests import private
 from jitad.lowering.gpu.program import compile_loops
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 from jitad.lowering.python.exceptions import Failures
 
 from jitad.gpu.simulated import SimulatedDriver
