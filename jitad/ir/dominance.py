@@ -5,6 +5,7 @@ Unreachable blocks are in no map: they dominate no block and no block dominates 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -182,39 +183,43 @@ def strongly_connected(following: Mapping[Node, Sequence[Node]], roots: Iterable
     Each is in the order in which it was entered.
     ``following``: the successors of each node.
     """
-    number: dict[Node, int] = {}
-    lowest: dict[Node, int] = {}
+    number: dict[Node, float] = {}                       # infinite once the component is complete
+    lowest: dict[Node, float] = {}
     found: list[list[Node]] = []
     stack: list[Node] = []
-    height: dict[Node, int] = {}                         # of the stack below each node
-    waiting: set[Node] = set()
     path: list[tuple[Node, Iterator[Node]]] = []
-
-    def enter(node: Node) -> None:
-        number[node] = lowest[node] = len(number)
-        height[node] = len(stack)
-        stack.append(node)
-        waiting.add(node)
-        path.append((node, iter(following[node])))
-
     for root in roots:
-        if root not in number:
-            enter(root)
+        if root in number:
+            continue
+        number[root] = lowest[root] = len(number)
+        stack.append(root)
+        path.append((root, iter(following[root])))
         while path:
             node, rest = path[-1]
             for s in rest:
-                if s not in number:
-                    enter(s)
+                if (known := number.get(s)) is None:
+                    number[s] = lowest[s] = len(number)
+                    stack.append(s)
+                    path.append((s, iter(following[s])))
                     break
-                if s in waiting:
-                    lowest[node] = min(lowest[node], number[s])
+                if known < lowest[node]:
+                    lowest[node] = known
             else:
                 path.pop()
-                if path:
-                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
-                if lowest[node] == number[node]:
-                    component = stack[height[node]:]
-                    del stack[height[node]:]
-                    waiting.difference_update(component)
-                    found.append(component)
+                low = lowest[node]
+                if path and low < lowest[path[-1][0]]:
+                    lowest[path[-1][0]] = low
+                if low == number[node]:
+                    found.append(_take_from(stack, node))
+                    number.update(dict.fromkeys(found[-1], math.inf))
     return found[::-1]
+
+
+def _take_from(stack: list[Node], node: Node) -> list[Node]:
+    """Remove ``node`` and what is above it from a stack, and return it."""
+    start = len(stack) - 1
+    while stack[start] != node:
+        start -= 1
+    taken = stack[start:]
+    del stack[start:]
+    return taken
