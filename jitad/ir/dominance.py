@@ -35,14 +35,10 @@ def reverse_postorder(func: Function) -> list[Block]:
 
 def shape_of_control(func: Function) -> list[Any]:
     """The blocks, their terminators and successors: everything on which an analysis of control flow depends."""
-    shape: list[Any] = []
-    for b in func.blocks:
-        shape.append(b)
-        if b.term is not None:
-            shape.append(b.term.name)
-            for e in b.term.edges:
-                shape.append(e.block)
-    return shape
+    terms = [b.term for b in func.blocks]
+    edges = [term.edges if term is not None else [] for term in terms]
+    return [[*func.blocks], [term.name if term is not None else "" for term in terms],
+            [*map(len, edges)], [e.block for found in edges for e in found]]
 
 
 def dominators(func: Function) -> Dominators:
@@ -78,11 +74,18 @@ class Dominators:
                     self.back.append((b, s))
         immediate = self._iterate()
         self.idom: dict[Block, Block | None] = {self.order[0]: None}
-        self.children: dict[Block, list[Block]] = {b: [] for b in self.order}
         for i, b in enumerate(self.order[1:], 1):
-            parent = self.idom[b] = self.order[immediate[i]]
-            self.children[parent].append(b)
-        self._enter, self._leave = self._intervals()
+            self.idom[b] = self.order[immediate[i]]
+        self._enter, self._leave = self._intervals(immediate)
+
+    @cached_property
+    def children(self) -> dict[Block, list[Block]]:
+        """The blocks that each block dominates immediately, in reverse postorder."""
+        found: dict[Block, list[Block]] = {b: [] for b in self.order}
+        for b, parent in self.idom.items():
+            if parent is not None:
+                found[parent].append(b)
+        return found
 
     @cached_property
     def frontiers(self) -> dict[Block, set[Block]]:
@@ -140,22 +143,21 @@ class Dominators:
                     idom[b], changed = new, True
         return idom
 
-    def _intervals(self) -> tuple[dict[Block, int], dict[Block, int]]:
-        """The times at which a walk of the tree enters and leaves each block; ancestors have larger intervals."""
-        enter: dict[Block, int] = {}
-        leave: dict[Block, int] = {}
-        clock = 0
-        todo: list[tuple[Block, bool]] = [(self.order[0], False)]
-        while todo:
-            block, done = todo.pop()
-            if done:
-                leave[block] = clock
-            else:
-                enter[block] = clock
-                todo.append((block, True))
-                todo.extend((c, False) for c in reversed(self.children[block]))
-            clock += 1
-        return enter, leave
+    def _intervals(self, parents: Sequence[int]) -> tuple[dict[Block, int], dict[Block, int]]:
+        """The positions of each block and of the last block below it in a walk of the tree.
+
+        ``parents``: the immediate dominators by number, which are less than the blocks' own.
+        """
+        size = [1] * len(parents)
+        for i in range(len(parents) - 1, 0, -1):
+            size[parents[i]] += size[i]
+        enter, free = [0] * len(parents), [1] * len(parents)         # free: the next position below a block
+        for i in range(1, len(parents)):
+            parent = parents[i]
+            enter[i] = at = free[parent]
+            free[parent] = at + size[i]
+            free[i] = at + 1
+        return dict(zip(self.order, enter)), {b: at + n - 1 for b, at, n in zip(self.order, enter, size)}
 
 
 def _meet(idom: Sequence[int], a: int, b: int) -> int:

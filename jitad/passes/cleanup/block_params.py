@@ -49,8 +49,11 @@ def _columns(block: Block, edges: list[Edge]) -> Iterable[tuple[Value, tuple[Val
     params = block.params
     if not params or not edges:
         return ()
-    least = min(len(e.args) for e in edges)              # the first parameters are results of a call
-    return zip(params[len(params) - least:], zip(*(e.args[len(e.args) - least:] for e in edges)))
+    columns = [e.args for e in edges]
+    least = min(map(len, columns))                       # the first parameters are results of a call
+    if least < len(params):
+        params, columns = params[len(params) - least:], [args[len(args) - least:] for args in columns]
+    return zip(params, zip(*columns))
 
 
 def _only_argument(param: Value, args: tuple[Value, ...], mapping: Mapping) -> Value | None:
