@@ -62,9 +62,10 @@ def _only_argument(param: Value, args: tuple[Value, ...], mapping: Mapping) -> V
         arg = resolve(mapping, given) if given in mapping else given
         if arg is param or arg is only:
             continue
-        if only is not None and not same(arg, only):
+        if only is None:
+            only = arg
+        elif arg.owner.name != "const" or not same(arg, only):       # most are no constants, and a call is slow
             return None
-        only = only or arg
     return only if only is not None and only.type == param.type else None
 
 
