@@ -15,7 +15,7 @@ from ...passes.analysis.loops import Loop
 from ..builder.function_builder import FunctionBuilder, likely, unlikely
 from ..llvm import context, types
 from ..llvm.types import Lowered
-from ..math import libmvec, ops
+from ..math import casts, libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
 from ..planning.wrapped_indices import WrappedIndex
@@ -162,7 +162,10 @@ class Flow:
         """Metadata for a loop whose tail should be masked if LLVM vectorises it, else ``""``."""
         if loop.blocks != {loop.head} or not libmvec.masks_tails(self.fn.target.features):
             return ""
-        return libmvec.masked(self.fn.writer) if any(op.name in libmvec.OPS for op in loop.head.ops) else ""
+        if all(op.name not in libmvec.OPS for op in loop.head.ops):
+            return ""
+        self.fn.widest = libmvec.WIDEST
+        return libmvec.masked(self.fn.writer)
 
     def _plain_edge(self, edge: Edge) -> bool:
         """True if ``_go`` would emit nothing but a jump."""
@@ -373,6 +376,6 @@ def _plain(name: str) -> str:
 def _bits(fn: FunctionBuilder, t: Scalar, x: str) -> str:
     """A scalar as 64 bits: ints and bools are extended, floats are the bits of a double."""
     if t.is_float:
-        wide = ops.cast(fn, t, F64, x)
+        wide = casts.cast(fn, t, F64, x)
         return fn.code.cast("bitcast", "double", wide, "i64")
-    return ops.cast(fn, t, I64, x)
+    return casts.cast(fn, t, I64, x)
