@@ -67,16 +67,14 @@ class _Loop:
         """Carry what is worth it; returns True if anything was."""
         self.entry.update(self.loop.entry_edge().passed())
         self.again.update(self.loop.back_edge().passed())
-        blocks = [b for b in self.forest.dom.in_order(self.loop.blocks) if self.forest.loop_of(b) is self.loop]
-        held = self._find(blocks)
-        replaced = self._carry(blocks, held) if self.found else {}
+        held = self._find([b for b in self.forest.dom.in_order(self.loop.blocks) if self.forest.loop_of(b) is self.loop])
+        replaced = self._carry(held) if self.found else {}
         for op in held:
             assert op.block is not None
             op.block.ops.remove(op)
         if replaced:
-            for b in self.loop.region(set()):
-                for op in b.all_ops():
-                    op.replace_uses(replaced)
+            for op in (op for b in self.loop.blocks for op in b.all_ops()):
+                op.replace_uses(replaced)
         return bool(replaced or held)
 
     def _find(self, blocks: list[Block]) -> list[Op]:
@@ -108,12 +106,12 @@ class _Loop:
         return condition in self.entry and all(
             any(other.name == "check" and other.operands[0] is values[condition]
                 for b in self._above(block) for other in b.ops)
-            for values, block in ((self.entry, self.loop.preheader), (self.again, self.loop.latch)) if block is not None)
+            for values, block in ((self.entry, self.loop.preheader), (self.again, self.loop.latch)) if block)
 
     def _above(self, block: Block) -> list[Block]:
         """``block`` and the few blocks that dominate it, nearest first."""
         found = [block]
-        while len(found) < NEAR and (above := self.forest.dom.idom.get(found[-1])) is not None and above is not found[-1]:
+        while len(found) < NEAR and (above := self.forest.dom.idom[found[-1]]) is not None:
             found.append(above)
         return found
 
@@ -127,7 +125,7 @@ class _Loop:
                 return op
         return None
 
-    def _carry(self, blocks: list[Block], held: list[Op]) -> dict[Value, Value]:
+    def _carry(self, held: list[Op]) -> dict[Value, Value]:
         """Add a parameter for each found value that other ops read, if it saves an op that takes long."""
         inside = {*self.found, *held}
         read = {v for b in self.loop.blocks for op in b.all_ops() if op not in inside for v in op.used()}
