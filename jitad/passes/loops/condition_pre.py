@@ -67,7 +67,8 @@ class _Loop:
         """Carry what is worth it; returns True if anything was."""
         self.entry.update(self.loop.entry_edge().passed())
         self.again.update(self.loop.back_edge().passed())
-        held = self._find([b for b in self.forest.dom.in_order(self.loop.blocks) if self.forest.loop_of(b) is self.loop])
+        blocks = self.forest.dom.in_order(self.loop.blocks)
+        held = self._find([b for b in blocks if self.forest.loop_of(b) is self.loop])
         replaced = self._carry(held) if self.found else {}
         for op in held:
             assert op.block is not None
