@@ -236,7 +236,10 @@ class Flow:
         code.start(bad)
         for earlier in self._open:
             self._test(earlier, fn.scalar(earlier.operands[0]))
+        opaque = code.call("i64", 'asm "", "=r,0"', ("i64", from_end))
+        fn.values[wrapped.index] = code.arith("sub", "i64", opaque, n)
         self._raise(op.attrs["exc"], op.operands[1:])
+        fn.values[wrapped.index] = i
         code.start(go_on)
         self._open = [earlier for earlier in self._open if self.late[earlier] is not op]
 
