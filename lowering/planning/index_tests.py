@@ -39,7 +39,7 @@ def _index_test(loop: Loop) -> tuple[Op, tuple[Value, Value, Value]] | None:
         return None
     for p, following in loop.back_edge().passed():
         start = loop.entry_edge().args[p.index]
-        if p is not known.iv and p.type == I64 and _is_next(following, p) and start.op is not None:
+        if p is not known.iv and p.type == I64 and _is_next(following, p) and start.const is None:
             return test, (start, following, known.trip)
     return None
 
