@@ -29,8 +29,8 @@ from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
-from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.rare_updates import rare_updates
+from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.strength_reduction import strength_reduction
@@ -286,7 +286,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
-    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates, "copy_insertion": copy_insertion,
+    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
+    "copy_insertion": copy_insertion,
 }
 
 

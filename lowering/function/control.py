@@ -239,6 +239,7 @@ class Flow:
         code.start(bad)
         for earlier in self._open:
             self._test(earlier, fn.scalar(earlier.operands[0]))
+        # Nothing behind the addition reads the index itself, or the common path would copy it to another register.
         opaque = code.call("i64", 'asm "", "=r,0"', ("i64", from_end))
         fn.values[wrapped.index] = code.arith("sub", "i64", opaque, n)
         self._raise(op.attrs["exc"], op.operands[1:])

@@ -9,9 +9,9 @@
       %more = lt %next, %n
       branch %more, ^loop(%next, %k1, …), …
 
-There is at least one iteration, so the tests agree, also where ``%start + %n`` wraps around.  LLVM does the same where it
-knows that ``%start`` is no undefined value, which it does not of what was loaded: the bounds of a row of a sparse matrix.
-Loops without checks are left to it, which makes vectors of them.
+There is at least one iteration, so the tests agree, also where ``%start + %n`` wraps around.  LLVM does the same where
+it knows that ``%start`` is no undefined value, which it does not of what was loaded: the bounds of a row of a sparse
+matrix.  Loops without checks are left to it, which makes vectors of them.
 """
 
 from __future__ import annotations

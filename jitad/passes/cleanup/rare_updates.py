@@ -68,7 +68,7 @@ def _branch(func: Function, loop: Loop) -> bool:
 
 
 def _update(head: Block, old: Value, value: Value) -> Update | None:
-    """The update of ``old`` by ``value``, if that is a selection, or several, of which ``old`` is one side each time."""
+    """The update of ``old`` by ``value``, if that is a selection, or several, of which it is one side each time."""
     tests: list[Test] = []
     selections: list[Op] = []
     while (op := value.op) is not None and op.name == "select" and op.block is head and old in op.operands[1:]:
