@@ -34,7 +34,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import I64, Array
+from ...ir.types import I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
 from ..analysis.float_signs import positive_inputs
@@ -96,7 +96,8 @@ class _Version:
                 self._look_at(op)
         self.wanted = {c: t for c, t in self.wanted.items()
                        if c.op is not None and (self._is_steady(c.op) or self._stays_small(c.op))}
-        if (self.wanted or self.signs) and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST and not self._is_of_arrays():
+        short = sum(len(b.ops) for b in self.loop.blocks) <= LARGEST
+        if (self.wanted or self.signs) and short and not self._is_of_arrays():
             self._split()
 
     def _is_of_arrays(self) -> bool:
@@ -272,6 +273,7 @@ class _Version:
         ends: Ends = ({self.known.iv: b.const(0)}, {self.known.iv: b.sub(self.known.trip, 1)})
         holds = self._steady(b, self._near(b), ends)
         for v in dict.fromkeys(v for inputs in self.signs.values() for v in inputs):
+            assert isinstance(v.type, Scalar)
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
         for condition, truth in self.wanted.items():
             for end in ends if condition.op is not None and not self._is_steady(condition.op) else ():
