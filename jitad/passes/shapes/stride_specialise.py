@@ -51,7 +51,7 @@ def _widest(func: Function, solver: Solver) -> dict[Size, int]:
     """The number of columns that a matrix must have for all accesses in the function, other loops included."""
     found: dict[Size, int] = {}
     for op in func.all_ops():
-        column = op.operands[5] if op.name == "slice" and len(op.operands) == 7 else op.operands[-1] if _columns(op) else None
+        column = op.operands[-3] if op.name == "slice" else op.operands[-1] if _columns(op) else None
         if column is not None and column.const is not None:
             t = op.operands[0].type
             assert isinstance(t, Array)
