@@ -36,7 +36,6 @@ from ..analysis.facts import Walk
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from ..analysis.sizes import Size, Solver
 
-
 MOST_AXES = 2
 
 
