@@ -30,8 +30,9 @@ from .forward import jvp
 from .pullbacks import arguments_alone
 from .reverse import ThereAndBack
 from .rules import by_rule
+from .storage import late_cotangents
 from .storage.frames import Frames
-from .storage.late_results import results_at_end
+from .storage.late_results import values_at_end
 
 # Highest order of derivative of a function that is defined through its own derivative.
 HIGHEST = 4
@@ -155,7 +156,9 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
         return func
     frames = Frames(sweep, split=False, results=results)
     b = sweep.b = Builder(sweep.last_bar)
-    values = results_at_end(sweep, frames.left, b) if results else [b.undef(t) for t in base.result_types]
+    at_end = values_at_end(sweep, frames.left, b)
+    values = [*map(at_end, sweep.results)] if results else [b.undef(t) for t in base.result_types]
+    late_cotangents.place(sweep, at_end, sweep.last_bar)
     b.ret([*values, *(b.typed(g, func.params[i].type) for i, g in zip(wrt, sweep.cotangents))])
     frames.place()
     frames.stay_at_top()

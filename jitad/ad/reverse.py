@@ -71,6 +71,7 @@ class ThereAndBack(Adjoints):
         self.seeds = [self.first_bar.add_param(t, "seed") for t in func.result_types if carries_adjoint(t)]
         self.accumulators: list[Value] = []
         self.cotangents: list[Value] = []
+        self.late: list[Op] = []                         # ops at the end (``late_cotangents``)
         self.env = {}
         if self.accumulate:
             self._start_accumulators()

@@ -17,4 +17,5 @@ Files, in reading order::
     nests           loops in them that are recomputed iteration by iteration
     recompute_copy  the copy of such an iteration
     late_results    results of merged loops, computed after the reverse sweep
+    late_cotangents parts of cotangents that read them
 """

@@ -2,12 +2,13 @@
 
 A loop that was merged into its reverse loop (``recompute_plan.py``) has its final values only after that loop.  The
 results are then computed from these values at the very end: op by op, and through the join that follows every loop,
-which merges the path that bypasses the loop if it has no iteration.
+which merges the path that bypasses the loop if it has no iteration.  So are parts of cotangents
+(``late_cotangents.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
@@ -16,6 +17,8 @@ from ...ir.ops import OPS
 from ...passes.analysis.loops import Loop
 from ...passes.analysis.ssa import Reaching
 from ..reverse import ThereAndBack
+
+AtEnd = Callable[[Value], Value]
 
 
 def _behind(sweep: ThereAndBack, merged: Collection[Loop]) -> dict[Block, tuple[Loop, Block]]:
@@ -32,7 +35,7 @@ def _behind(sweep: ThereAndBack, merged: Collection[Loop]) -> dict[Block, tuple[
     return found
 
 
-def _late(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
+def late_values(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
     """The forward values that depend on values of merged loops, by data (block parameters on any argument)."""
     late = {p for loop in merged if loop.exit is not None
             for p, a in zip(loop.exit.params, loop.exit_edge().args) if a.block in loop.blocks}
@@ -49,7 +52,7 @@ def _late(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
 
 def computable(sweep: ThereAndBack, result: Value, merged: Collection[Loop]) -> bool:
     """True if a result can be computed at the end."""
-    late, joins = _late(sweep, merged), _behind(sweep, merged)
+    late, joins = late_values(sweep, merged), _behind(sweep, merged)
     exits = {loop.exit: loop for loop in merged}
     todo, seen = [result], {result}
     while todo:
@@ -94,9 +97,9 @@ def _argument(pred: Block | None, p: Value) -> Value:
     return pred.term.edges[0].args[p.index]
 
 
-def reads(sweep: ThereAndBack, results: list[Value], merged: Collection[Loop]) -> list[Value]:
+def reads(sweep: ThereAndBack, results: Sequence[Value], merged: Collection[Loop]) -> list[Value]:
     """The values that computing the results at the end reads and that are available before."""
-    late, joins = _late(sweep, merged), _behind(sweep, merged)
+    late, joins = late_values(sweep, merged), _behind(sweep, merged)
     found: list[Value] = []
     todo, seen = list(results), set(results)
     while todo:
@@ -110,9 +113,9 @@ def reads(sweep: ThereAndBack, results: list[Value], merged: Collection[Loop]) -
     return found
 
 
-def results_at_end(sweep: ThereAndBack, left: Mapping[Loop, Mapping[Value, Value]], b: Builder) -> list[Value]:
-    """The results, computed at ``b`` from the final values of the merged loops."""
-    late, joins = _late(sweep, left), _behind(sweep, left)
+def values_at_end(sweep: ThereAndBack, left: Mapping[Loop, Mapping[Value, Value]], b: Builder) -> AtEnd:
+    """Maps a forward value to the same computed at ``b``, from the final values of the merged loops."""
+    late, joins = late_values(sweep, left), _behind(sweep, left)
     known: dict[Value, Value] = {}
     for loop, values in left.items():
         if _certain(sweep, loop):
@@ -139,4 +142,4 @@ def results_at_end(sweep: ThereAndBack, left: Mapping[Loop, Mapping[Value, Value
             known[v] = copy.result
         return known[v]
 
-    return [again(v) for v in sweep.results]
+    return again

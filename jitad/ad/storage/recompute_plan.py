@@ -35,7 +35,7 @@ from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
-from . import late_results, nests
+from . import late_cotangents, late_results, nests
 from .regular_nests import regular_nest
 
 LONGEST = 8
@@ -108,19 +108,24 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         taint = tainted(sweep.forest.dom, loop, back.iv)
         if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
             found[loop] = Plan(back, taint)
+    waiting = [loop for loop, plan in found.items()
+               if loop.children and order_free(reverse, plan.back) and _needs_stack(sweep, reverse, loop)]
+    if waiting and late_cotangents.detach(sweep, waiting):
+        reverse = Reverse(sweep)
     possible = dict(found)
     for loop in [loop for loop, plan in found.items()
                  if _raises(loop) and _may_wait_for_ever(reverse, plan.back)]:
         del found[loop]
     _keep_unneeded(sweep, found, [])
-    if results:
+    wanted = [*(sweep.results if results else ()), *late_cotangents.reads(sweep)]
+    if wanted:
         merged = [loop for loop, plan in found.items() if order_free(reverse, plan.back)]
         before: list[Loop] = []
         while before != merged:                              # with fewer merged loops, fewer results can be late
-            result_values = [v for v in sweep.results if not late_results.computable(sweep, v, merged)]
-            _keep_unneeded(sweep, found, [*result_values, *late_results.reads(sweep, sweep.results, merged)])
+            early = [v for v in wanted if not late_results.computable(sweep, v, merged)]
+            _keep_unneeded(sweep, found, [*early, *late_results.reads(sweep, wanted, merged)])
             before, merged = merged, [loop for loop in merged if loop in found]
-        homes = {v.block for v in needed_forward(sweep, sweep.results, found)}
+        homes = {v.block for v in needed_forward(sweep, wanted, found)}
         for loop in list(found):
             if not loop.blocks.isdisjoint(homes):
                 if loop in merged:

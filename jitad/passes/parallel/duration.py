@@ -24,7 +24,7 @@ VECTOR, FUNCTION, IRREGULAR, SERIAL = 25, 60, 50, 120
 """Picoseconds for a unit of the cost model (AMD EPYC, one thread).  In vectors of eight: arithmetic (a filter takes 14,
 products of matrices 20, sums over pairs with a branch 35), and transcendental functions.  ``IRREGULAR``: one by one,
 where an index depends on data (a sparse product takes 30, springs 60).  ``SERIAL``: each addition waits for the one
-before (a triangular system takes 110)."""
+before (a triangular system takes 110), or functions are called one by one (``exp`` takes 90, ``sin`` 190)."""
 ENOUGH = 50_000_000
 """The least time of a loop for several threads, in picoseconds.  With ``OMP_WAIT_POLICY=passive`` it takes the calling
 thread 9 to 18 µs to wake another one and to wait for it, and the other 5 to 20 (AMD EPYC, beside other work)."""
@@ -53,10 +53,10 @@ class Duration:
 
     def _iteration(self, loop: Loop) -> Value:
         b, inner = self.b, {x for child in loop.children for x in child.blocks}
-        rate, fixed, other = self._rate(loop), 0, list[Value]()
+        (rate, function), fixed, other = self._rates(loop), 0, list[Value]()
         for op in ops_of(self.forest.dom.in_order(loop.blocks - inner)):
             arrays = _arrays(op)
-            time = _element(op, VECTOR if arrays else rate)
+            time = _element(op, VECTOR, FUNCTION) if arrays else _element(op, rate, function)
             if arrays and time:
                 other.append(b.mul(b.minimum(self._most(arrays), MOST), time))
             else:
@@ -124,22 +124,26 @@ class Duration:
 
     # --- vectors ----------------------------------------------------------------------------------------
 
-    def _rate(self, loop: Loop) -> int:
-        """The time for a unit in ``loop``, which may become vectors along itself or along a loop around it."""
+    def _rates(self, loop: Loop) -> tuple[int, int]:
+        """The times for a unit, and for one of a function, in ``loop``.
+
+        It may become vectors along itself or along a loop around it.  Functions do so where only sums are in order.
+        """
         known = counted(loop)
         if known is None or loop.exit is None:
-            return SERIAL
+            return SERIAL, SERIAL
         if loop.children:
-            return max(map(self._rate, loop.children))
+            rates, functions = zip(*map(self._rates, loop.children))
+            return max(rates), max(functions)
         try:
             Independence(loop, known, loop.region(self.raising)).roles()
         except Dependent:
-            return SERIAL
+            return SERIAL, SERIAL
         if loop is self.loop and any(self._adds_in_order(a) for a in loop.back_edge().args):
-            return SERIAL
+            return SERIAL, FUNCTION
         if any(b.term is not None and b.term.name == "call" for b in loop.blocks):
-            return SERIAL
-        return VECTOR if self._is_regular(loop) else IRREGULAR
+            return SERIAL, SERIAL
+        return VECTOR if self._is_regular(loop) else IRREGULAR, FUNCTION
 
     def _adds_in_order(self, v: Value) -> bool:
         """True if a float is carried by additions in order.  In inner loops such sums are those of lanes."""
@@ -167,9 +171,9 @@ def _arrays(op: Op) -> list[Value]:
     return [v for v in (*op.results, *op.operands) if isinstance(v.type, Array) and v.type.rank]
 
 
-def _element(op: Op, rate: int) -> int:
-    """The time for an element of an op."""
+def _element(op: Op, rate: int, function: int) -> int:
+    """The time for an element of an op; ``rate`` and ``function``: for a unit of the cost model."""
     if op.name == "call":
         return CALL * SERIAL
     definition = OPS.get(op.name)
-    return definition.cost * (FUNCTION if definition.vector else rate) if definition is not None else 0
+    return definition.cost * (function if definition.vector else rate) if definition is not None else 0
