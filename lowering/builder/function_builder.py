@@ -58,6 +58,7 @@ class FunctionBuilder(ABC):
         self.block: Block = func.entry                   # the block being lowered
         self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
+        self.widest = ""                                 # the attribute of functions with loops over vector functions
         self.failure = self.body.label("fail")
         self.status = self.body.phi("i32", self.failure, "status")
 

@@ -162,7 +162,10 @@ class Flow:
         """Metadata for a loop whose tail should be masked if LLVM vectorises it, else ``""``."""
         if loop.blocks != {loop.head} or not libmvec.masks_tails(self.fn.target.features):
             return ""
-        return libmvec.masked(self.fn.writer) if any(op.name in libmvec.OPS for op in loop.head.ops) else ""
+        if all(op.name not in libmvec.OPS for op in loop.head.ops):
+            return ""
+        self.fn.widest = libmvec.WIDEST
+        return libmvec.masked(self.fn.writer)
 
     def _plain_edge(self, edge: Edge) -> bool:
         """True if ``_go`` would emit nothing but a jump."""

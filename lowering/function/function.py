@@ -88,7 +88,8 @@ class FunctionLowering(FunctionBuilder):
             cut_long_blocks(self)
         result = types.result_struct(self.func.result_types)
         name = symbol(self.func.name)
-        head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"
+        attributes = self.module.function_attributes(self.func) + self.widest
+        head = f"define internal {result} {global_name(name)}({params}) {attributes}"
         self.writer.function(name, f"{head} {{\n{self.code.text()}\n}}\n")
 
     def _one_of_two(self, op: Op) -> str:

@@ -166,7 +166,7 @@ class _Outlining:
         writer, args_text = self.fn.writer, "".join(f", {type} {name}" for name, type in args.items())
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
-               f"nounwind noinline{writer.vector_stack}"
+               f"nounwind noinline{writer.vector_stack}{self.fn.widest}"
         if self.vectors.isdisjoint(group) and not wide:
             writer.finished(symbol, "hidden " + head, blocks, straight)
         else:

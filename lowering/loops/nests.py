@@ -106,11 +106,14 @@ class NestPrinter(Printer):
         latency of one.
         """
         fn, inner = self.fn, loops[-1]
+        calls = libmvec.masks_tails(fn.target.features) and any(op.name in libmvec.OPS for op in inner.regions[0].ops)
+        if calls:
+            fn.widest = libmvec.WIDEST
         if not loops[0].attrs.get("independent"):
             return ""
         if idioms.transposed(loops) is not None:
             return fn.writer.loop_note(cold=True)
-        if libmvec.masks_tails(fn.target.features) and any(op.name in libmvec.OPS for op in inner.regions[0].ops):
+        if calls:
             return libmvec.masked(fn.writer)
         return fn.writer.interleaved() if inner.attrs.get("reductions") else ""
 
