@@ -32,7 +32,7 @@ from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
 from .lowering.llvm import capi, float_state
 from .lowering.llvm.emit import global_name, symbol
-from .lowering.math.ops import Options as LoweringOptions
+from .lowering.math.options import Options as LoweringOptions
 from .lowering.planning import run_length
 from .lowering.python import entry_point
 from .lowering.python.entry import Entry

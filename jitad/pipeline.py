@@ -16,8 +16,7 @@ from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
 from .ir.graph import Module
-from .ir.reverify import Verifier
-from .ir.verify import verify
+from .ir.verify import Verifier, verify
 from .passes.algebra.algebra import algebra
 from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
@@ -32,6 +31,7 @@ from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.induction.induction_variables import induction_variables
+from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
@@ -155,6 +155,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
+    ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _plain(batch)),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
@@ -268,7 +269,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,
-    "size_versions": size_versions,
+    "size_versions": size_versions, "last_choice": last_choice,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "column_major": column_major, "interchange": _interchanged,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jitad.lowering.gpu.image import Image
 from jitad.lowering.gpu.program import compile_program
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from jitad import grad, jit, pipeline, vmap
 from jitad.reference import program_for

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.graph import Op, Value
-from ..ir.types import Stack, carries_adjoint, dims_of
+from ..ir.types import Scalar, Stack, carries_adjoint, dims_of
 from .activity import differentiable_operands
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO, spread
 
@@ -73,6 +73,8 @@ class Adjoints:
 
     def _elementwise(self, op: Op, ct: Value) -> None:
         b = self.b
+        if op.name == "mul" and op.operands[0] is op.operands[1] and isinstance(ct.type, Scalar):
+            return self._square(op.operands[0], ct)
         for x, partial in zip(op.operands, PARTIALS[op.name]):
             if partial is None or x not in self.active:
                 continue
@@ -83,6 +85,10 @@ class Adjoints:
                 self.add(x, b.neg(ct))
             else:
                 self.add(x, b.mul(slope, ct))
+
+    def _square(self, x: Value, ct: Value) -> None:
+        """``x_bar += x (ct + ct)``: squares that are added up share the sum, which may not change in a loop."""
+        self.add(x, self.b.mul(x, self.b.emit("add", ct, ct, acc=True)))
 
     def _push(self, op: Op) -> None:
         """The adjoint of ``push`` is ``pop``; the adjoint's frame has one entry for each float of the frame.

@@ -28,7 +28,7 @@ from .signature import Signature, Spec, Static, classify
 
 if TYPE_CHECKING:
     from ..lowering.jit.image import Unit
-    from ..lowering.math.ops import Options
+    from ..lowering.math.options import Options
     from ..lowering.python.unbox import Argument
 
 BODY = "jitad.body"                   # an alias of the compiled function that other modules can refer to
@@ -256,7 +256,7 @@ class Compiled:
         """Compiles an entry in an LLVM module of its own, which calls the compiled function by its address."""
         from ..lowering.jit import cpu
         from ..lowering.llvm.emit import Writer
-        from ..lowering.math.ops import Options
+        from ..lowering.math.options import Options
         from ..lowering.python import entry_point
         assert self.native is not None
         entry.address = self.native.address(BODY)

@@ -12,9 +12,7 @@ Files, in reading order::
     recording   a driver for tests, which records and checks calls
     drivers     the driver of each target
     capture     CUDA graphs
-    dlpack      arrays exchanged with other libraries
-    strided     copies between arrays of any strides
-    arrays      arrays in device memory
+    arrays      arrays in device memory, and those of other libraries
     entry       machine code that recognises calls
     compiled    a function compiled for a device, for one signature
     dispatch    the Python side of a function that runs on a device

@@ -22,7 +22,7 @@ from ..lowering.llvm import capi
 from ..lowering.llvm.capi import function, pointer
 from ..lowering.llvm.code import Assembly
 from ..lowering.llvm.emit import Writer, global_name
-from ..lowering.math.ops import Options
+from ..lowering.math.options import Options
 from ..lowering.python.attributes import Attributes
 from ..lowering.python.callable import LAST
 from ..lowering.python.entry import Entry

@@ -11,14 +11,12 @@ Files, in reading order::
     text       printer, lexer and parser of the text form
     verify     the verifier of the invariants on which passes rely
     aliasing   values that may share memory, values that are updated in place
-    linearity  the part of ``verify`` about arrays that are updated in place
     evaluate   the meaning of ops, folding, the reference interpreter
     dominance  reverse postorder, the dominator tree
     dataflow   forward dataflow to a fixed point
     uses       use lists: the ops that read each value
     type_rules, size_rules  the rules to which rows of the op table refer
     strings    numbers of the strings that a program holds at run time
-    reverify   verification of the functions that a pass has changed
     window     parts of arrays that ops read and write
     signature  types of a function by name
     clone      copies of functions and blocks

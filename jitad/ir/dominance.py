@@ -9,14 +9,19 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from .graph import Block, Function, Op, Value
+from .graph import Block, Function
 
 
 def reverse_postorder(func: Function) -> list[Block]:
     """The reachable blocks, each before its successors except along back edges; the first edge comes first."""
+    return blocks_from(func.entry)
+
+
+def blocks_from(first: Block) -> list[Block]:
+    """The blocks that ``first`` reaches, in reverse postorder."""
     order: list[Block] = []
-    seen = {func.entry}
-    path = [(func.entry, func.entry.successors())]
+    seen = {first}
+    path = [(first, first.successors())]
     while path:
         block, rest = path[-1]
         while rest:
@@ -108,16 +113,6 @@ class Dominators:
         """True if every path from the entry to ``b``, both reachable, passes ``a`` (a block dominates itself)."""
         return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]
 
-    def value_dominates(self, v: Value, op: Op) -> bool:
-        """True if ``v`` is defined whenever ``op`` runs."""
-        home = op.block
-        assert home is not None
-        if v.block is not home:
-            return v.block in self.number and home in self.number and self.dominates(v.block, home)
-        if v.op is None or op is home.term:
-            return True
-        return _position(home.ops, v.op) < _position(home.ops, op)
-
     def preorder(self) -> list[Block]:
         """The blocks of the dominator tree, each before those that it dominates."""
         return sorted(self.order, key=self._enter.__getitem__)
@@ -164,13 +159,6 @@ def _meet(idom: Sequence[int], a: int, b: int) -> int:
         else:
             b = idom[b]
     return a
-
-
-def _position(ops: Sequence[Op], op: Op) -> int:
-    for i, other in enumerate(ops):
-        if other is op:
-            return i
-    raise ValueError(f"{op} is not in its block")
 
 
 Node = TypeVar("Node", bound=Hashable)

@@ -1,6 +1,6 @@
 """The verifier of the loop level.
 
-It checks the invariants of ``ir/verify.py`` on functions, blocks, values, types and control flow, and besides:
+It checks the invariants of ``ir/verify`` on functions, blocks, values, types and control flow, and besides:
 
 Regions
   * A ``for`` has one region: a block of no function's list, ended by ``yield``, with an i64 parameter and one for each

@@ -27,7 +27,7 @@ from ..ir.types import Type
 from ..lowering.function.module import ModuleLowering
 from ..lowering.jit import cpu
 from ..lowering.llvm.emit import global_name, symbol
-from ..lowering.math.ops import Options
+from ..lowering.math.options import Options
 from ..lowering.python.exceptions import Failures
 from .extract import PAIRED, Part, extract
 from .store import Shared

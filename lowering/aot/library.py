@@ -21,7 +21,7 @@ from ..function.module import ModuleLowering
 from ..jit import cpu
 from ..llvm.emit import Writer
 from ..math import libmvec
-from ..math.ops import Options
+from ..math.options import Options
 from ..matmul import gemm, transpose
 from ..memory import alloc_runtime, arena_runtime
 from ..python.exceptions import Failures

@@ -9,7 +9,7 @@ from ...ir.aliasing.alias_classes import class_summaries
 from ...ir.graph import Function, Module
 from ..llvm.emit import Writer
 from ..llvm.target import Target
-from ..math.ops import Options
+from ..math.options import Options
 from ..planning import run_length
 
 _INLINE = {"always": " alwaysinline", "never": " noinline"}

@@ -15,7 +15,7 @@ from ...passes.analysis.loops import Loop
 from ..builder.function_builder import FunctionBuilder, likely, unlikely
 from ..llvm import context, types
 from ..llvm.types import Lowered
-from ..math import libmvec, ops
+from ..math import casts, libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
 from ..planning.wrapped_indices import WrappedIndex
@@ -376,6 +376,6 @@ def _plain(name: str) -> str:
 def _bits(fn: FunctionBuilder, t: Scalar, x: str) -> str:
     """A scalar as 64 bits: ints and bools are extended, floats are the bits of a double."""
     if t.is_float:
-        wide = ops.cast(fn, t, F64, x)
+        wide = casts.cast(fn, t, F64, x)
         return fn.code.cast("bitcast", "double", wide, "i64")
-    return ops.cast(fn, t, I64, x)
+    return casts.cast(fn, t, I64, x)

@@ -22,7 +22,7 @@ from ..llvm import types
 from ..llvm.emit import global_name, symbol
 from ..llvm.types import Buffer
 from ..loops.array_ops import ArrayOps
-from ..math import ops
+from ..math import casts, ops, selection
 from ..memory import arena, loop_buffers, tape
 from ..planning.deferred_casts import deferred_casts
 from ..planning.fma_control import carried_sums
@@ -44,11 +44,12 @@ class FunctionLowering(FunctionBuilder):
         self.chains = recurrences(self.forest)
         self.apart = products_beside(self.chains) | carried_sums(self.forest, self.options.fastmath)
         self.unpredictable, self.inverted = one_of_two(self.forest)
-        self.shared = shared_conditions(self.forest, self.chains) if ops.selects_by_mask(self) else set()
+        self.shared = shared_conditions(self.forest, self.chains) if selection.selects_by_mask(self) else set()
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.late_checks, self.unguarded = (
-            deferred_casts(self.forest.dom.order, self.wrapped) if ops.truncates_by_instruction(self) else ({}, set()))
+            deferred_casts(self.forest.dom.order, self.wrapped) if casts.truncates_by_instruction(self)
+            else ({}, set()))
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
@@ -99,16 +100,17 @@ class FunctionLowering(FunctionBuilder):
         if op in self.inverted and test is not None:
             sides = [self.scalar(v) for v in test.operands]
             compared = dtype_of(test.operands[0].type)
-            inverse = ops.inverse_comparison(self, test.name, compared, sides)
-            return ops.select(self, t, inverse, y, x)
-        return ops.select(self, t, condition, x, y, f", !unpredictable {self.writer.node('')}")
+            inverse = selection.inverse_comparison(self, test.name, compared, sides)
+            return selection.select(self, t, inverse, y, x)
+        return selection.select(self, t, condition, x, y, f", !unpredictable {self.writer.node('')}")
 
     def _by_mask(self, op: Op) -> str:
         """A selection by a comparison of vectors: see ``planning/shared_conditions.py``."""
         test = op.operands[0].op
         assert test is not None
         t = dtype_of(op.result.type)
-        return ops.select_by_mask(self, test.name, t, [self.scalar(v) for v in (*test.operands, *op.operands[1:])])
+        xs = [self.scalar(v) for v in (*test.operands, *op.operands[1:])]
+        return selection.select_by_mask(self, test.name, t, xs)
 
     def lower_op(self, op: Op) -> None:
         """Emit one op that is not a terminator."""
@@ -127,7 +129,7 @@ class FunctionLowering(FunctionBuilder):
             self.arrays.lower(op)
         elif op in self.unguarded:
             x = op.operands[0]
-            self.values[op.result] = ops.truncated(self, dtype_of(x.type), self.scalar(x))
+            self.values[op.result] = casts.truncated(self, dtype_of(x.type), self.scalar(x))
         elif op in self.shared:
             self.values[op.result] = self._by_mask(op)
         elif op in self.unpredictable:

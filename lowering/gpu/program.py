@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.graph import Module
 from ...loop_level.build import to_loops
 from ..llvm.emit import Writer
-from ..math.ops import Options
+from ..math.options import Options
 from ..python.exceptions import Failures
 from .device.emitter import Shared
 from .device.memory import LOCAL

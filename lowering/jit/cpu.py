@@ -7,7 +7,6 @@ motion and similar passes run on our own IR, so this is as fast as ``-O3`` for a
 from __future__ import annotations
 
 import itertools
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,11 +22,11 @@ from ...kernels import blas
 from ...locks import machine_code
 from ..function.module import ModuleLowering
 from ..llvm.capi import immortal, resolve, symbols
-from ..llvm.emit import Writer, defined
+from ..llvm.emit import Writer
 from ..llvm.processor import Processor, chosen
 from ..llvm.target import Target
 from ..math import libmvec, own
-from ..math.ops import Options
+from ..math.options import Options
 from ..matmul import gemm, transpose
 from ..memory import alloc_runtime, arena_runtime, context_runtime, result_buffers
 from ..threads import thread_pool
@@ -56,7 +55,6 @@ HASTY = 2_500_000
 # Number of independent stores that are considered together; the time is quadratic.  LLVM's default is 2048.
 STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
-_VECTOR_CALL = re.compile(rf"call .*(@{re.escape(own.PREFIX)}\w+\.\d+)")
 FULL = 3                    # the level of all of LLVM's optimisations
 
 Extend = Callable[[ModuleLowering], list[str]]
@@ -116,12 +114,15 @@ class Native:
     ``finished`` is LLVM IR that belongs to ``source`` and needs no passes, and so is ``straight``, which has no loops.
     ``times`` are seconds by phase.  With ``keep`` the code is stored on disk too, which requires symbols that mean the
     same in all processes.  With ``portable`` the object files are kept, for ``unit``.  ``outside`` has for each symbol
-    of other modules the code that defines it, which is kept alive.
+    of other modules the code that defines it, which is kept alive.  ``across``: the functions of ``source`` that the
+    other modules call, and those of ``straight``.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
                  finished: str = "", straight: str = "", keep: bool = False,
-                 outside: Mapping[str, Native] | None = None, portable: bool = False) -> None:
+                 outside: Mapping[str, Native] | None = None, portable: bool = False,
+                 across: tuple[Sequence[str], Sequence[str]] = ((), ())) -> None:
+        self.across = across
         self.source, self.options, self.names, self.times = source, options, list(names), times
         self.finished, self.straight, self.keep, self.outside = finished, straight, keep, dict(outside or {})
         self.portable, self.object_files = portable, list[bytes]()
@@ -195,8 +196,8 @@ class Native:
         imports = {name: home.unit for name, home in (self.calls | self.outside).items()}
         main, *others = (Unit(data, dict(imports)) for data in self.object_files)
         for other in others:                                   # the two call one another
-            main.imports.update(dict.fromkeys(defined(self.straight), other))
-            other.imports.update(dict.fromkeys(defined(self.source), main))
+            main.imports.update(dict.fromkeys(self.across[1], other))
+            other.imports.update(dict.fromkeys(self.across[0], main))
         return main
 
     def address(self, name: str) -> int:
@@ -306,7 +307,7 @@ def optimise(source: str, options: Options, machine: llvm.TargetMachine | None =
     rest = _set(VECTORS_FOR_THE_REST, 8, 16) if options.fastmath else nullcontext()
     with _switched_on(ORDERED_SUMS), _set(SINKING, "false", "true"), rest:
         passes.getModulePassManager().run(unit, passes)
-    if definitions := own.definitions(source):
+    if definitions := own.definitions(_declared(unit)):
         _inline(unit, definitions, passes)
     return unit
 
@@ -314,10 +315,15 @@ def optimise(source: str, options: Options, machine: llvm.TargetMachine | None =
 def as_written(source: str, options: Options) -> llvm.ModuleRef:
     """The LLVM module with this text, which needs no passes but for calls of our own vector functions."""
     unit = parsed(source)
-    if (called := _VECTOR_CALL.findall(source)) and (definitions := own.definitions("\n".join(called))):
+    if definitions := own.definitions(_declared(unit)):
         tuning = llvm.create_pipeline_tuning_options(speed_level=0)
         _inline(unit, definitions, llvm.create_pass_builder(_machine(codegen(options)), tuning))
     return unit
+
+
+def _declared(unit: llvm.ModuleRef) -> list[str]:
+    """The functions that a module declares; after the passes these are the ones that it calls."""
+    return [f.name for f in unit.functions if f.is_declaration]
 
 
 def _inline(unit: llvm.ModuleRef, definitions: str, passes: llvm.PassBuilder) -> None:
@@ -347,4 +353,4 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     source, finished, straight = writer.text(), writer.finished_text(), writer.straight_text()
     outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
     return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, straight,
-                  outside=outside, portable=portable)
+                  outside=outside, portable=portable, across=writer.across())

@@ -17,7 +17,7 @@ from ..function.module import ModuleLowering
 from ..llvm import context, types
 from ..llvm.code import Assembly
 from ..llvm.emit import global_name, symbol
-from ..math.ops import Options
+from ..math.options import Options
 from ..python.exceptions import Failures
 from .cpu import Native, compile_module
 

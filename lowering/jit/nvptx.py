@@ -18,7 +18,7 @@ from ...ir.graph import Module
 from ..function.module import ModuleLowering
 from ..llvm.emit import symbol
 from ..llvm.target import Target
-from ..math.ops import Options
+from ..math.options import Options
 from .cpu import Extend
 from .cuda_toolkit import libdevice
 

@@ -14,7 +14,6 @@ from .code import text_of
 from .instruction import Instruction
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
-_DEFINED = re.compile(r'^define hidden [^@\n]*@(?:"([^"]+)"|([\w.$]+))', re.ASCII | re.MULTILINE)
 
 
 def global_name(name: str) -> str:
@@ -25,11 +24,6 @@ def global_name(name: str) -> str:
 def symbol(name: str) -> str:
     """The LLVM name (without ``@``) of the IR function ``name``; no routine of the runtime has such a name."""
     return f"python.{name}"
-
-
-def defined(text: str) -> list[str]:
-    """The names of the functions that a module defines and other modules may call."""
-    return [quoted or plain for quoted, plain in _DEFINED.findall(text)]
 
 
 class Scopes(NamedTuple):
@@ -191,7 +185,7 @@ class Writer:
             head.append(f"@llvm.compiler.used = appending global [{len(self._used)} x ptr] [{names}], "
                         'section "llvm.metadata"')
         head += [text for name, text in self._declared.items() if name not in self._functions]
-        shared = {*self._called_by(self._finished), *self._called_by(self._straight)}
+        shared = set(self._shared())
         functions = [text.replace("define internal", "define hidden", 1) if name in shared else text
                      for name, text in self._functions.items()]
         return self._module([*head, "", *functions])
@@ -210,19 +204,31 @@ class Writer:
             self._straight |= self._finished
             self._finished = {}
 
+    def across(self) -> tuple[list[str], list[str]]:
+        """The functions of the main module that the others call, and those without loops, which it calls."""
+        return self._shared(), list(self._straight)
+
+    def _shared(self) -> list[str]:
+        return self._called_by({**self._finished, **self._straight})
+
     def _separate(self, functions: Mapping[str, str]) -> str:
         """A module of some finished functions."""
         if not functions:
             return ""
         heads = [self._functions[name].partition(" {\n")[0] for name in self._called_by(functions)]
-        head = [re.sub("define( internal)?", "declare hidden", text, count=1) for text in heads]
-        head += [text for name, text in self._declared.items() if name not in functions and name not in self._functions]
+        head = ["declare hidden " + text.removeprefix("define ").removeprefix("internal ") for text in heads]
+        called = self._mentioned_by(functions)
+        head += [text for name, text in self._declared.items()
+                 if name not in functions and name not in self._functions and global_name(name) in called]
         return self._module([*head, "", *functions.values()])
 
     def _called_by(self, finished: Mapping[str, str]) -> list[str]:
         """The functions of the main module that some finished functions mention."""
-        called = set[str]().union(*(self._called[name] for name in finished))
+        called = self._mentioned_by(finished)
         return [name for name in self._functions if global_name(name) in called]
+
+    def _mentioned_by(self, finished: Mapping[str, str]) -> set[str]:
+        return set[str]().union(*(self._called[name] for name in finished))
 
     def _module(self, body: list[str]) -> str:
         head = [f'target triple = "{self.triple}"'] if self.triple else []

@@ -27,8 +27,8 @@ promises 4.
 from __future__ import annotations
 
 import math
-import re
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,9 +91,9 @@ def stands_alone(function: str) -> bool:
     return function not in ("sinf", "cosf")
 
 
-def definitions(source: str) -> str:
-    """LLVM IR of the functions that a module declares, or ``""``; they are only inlined, never compiled."""
-    wanted = sorted(set(re.findall(rf"@{re.escape(PREFIX)}(\w+)\.(\d+)", source)))
+def definitions(names: Iterable[str]) -> str:
+    """LLVM IR of those of the functions that are ours, or ``""``; they are only inlined, never compiled."""
+    wanted = sorted(n.removeprefix(PREFIX).rsplit(".", 1) for n in set(names) if n.startswith(PREFIX))
     texts = [_Text(function, int(lanes)).text() for function, lanes in wanted]
     return "\n".join([*texts, SELDOM]) if texts else ""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..builder.function_builder import FunctionBuilder
-from ..math import ops
 from ..math.libmvec import masks_tails
+from ..math.options import float_flags
 from .gemm_small import BITS, Vector, divide
 from .product import Product
 
@@ -61,7 +61,7 @@ def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> 
     starts += [fn.address(p.t, p.b, fn.mul(j, p.k)) for j in columns]
     end = fn.code.call("i64", smallest, ("i64", fn.add(column, str(TILE))), ("i64", p.n))
     place = Vector(fn, p.t, column, end)                 # made early: LLVM at level 0 fails on masks used at once
-    flags = ops.flags(fn.options, {"acc": True})
+    flags = float_flags(fn.options, {"acc": True})
 
     def step(sums: list[str], load: Callable[[str], str]) -> list[str]:
         read = [load(start) for start in starts]
@@ -89,7 +89,7 @@ def _totals(fn: FunctionBuilder, part: Vector, vectors: list[str]) -> str:
 
     Each step adds the even and odd elements of two vectors, which leaves one vector with half as many terms of each.
     """
-    flags, wanted, width = ops.flags(fn.options, {"acc": True}), len(vectors), part.lanes
+    flags, wanted, width = float_flags(fn.options, {"acc": True}), len(vectors), part.lanes
 
     def halved(x: str, y: str, of: int) -> str:
         """The sums of neighbours in the first ``of`` elements of ``x`` followed by ``y``."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from ...ir.types import Scalar
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import types
-from ..math import ops
 from ..math.libmvec import masks_tails
+from ..math.options import float_flags
 from .product import Product
 
 BITS = 512                  # vector width
@@ -68,7 +68,7 @@ def _tile(fn: FunctionBuilder, p: Product, rows: list[str], column: str) -> list
     vector = Vector(fn, p.t, column, p.n)
     places = [fn.address(p.t, p.c, fn.add(fn.mul(i, p.n), column)) for i in rows]
     start = [vector.load(at) if p.add else "zeroinitializer" for at in places]
-    flags = ops.flags(fn.options, {"acc": True})
+    flags = float_flags(fn.options, {"acc": True})
 
     def body(k: str, sums: list[str]) -> list[str]:
         b = vector.load(fn.address(p.t, p.b, fn.add(fn.mul(k, p.n), column)))

@@ -24,6 +24,7 @@ from ..llvm.emit import global_name
 from ..llvm.target import BLAS
 from ..llvm.types import Buffer, literal
 from ..math import ops
+from ..math.options import float_flags
 from . import gemm, gemm_nt, gemm_small
 from .gemm_small import divide
 from .product import Product
@@ -208,11 +209,11 @@ def _put(fn: FunctionBuilder, p: Product, at: str, value: str) -> list[str]:
 
 
 def _plus(fn: FunctionBuilder, t: Scalar, x: str, y: str) -> str:
-    return ops.TABLE["add"](fn, t, [x, y], ops.flags(fn.options, {"acc": True}))
+    return ops.TABLE["add"](fn, t, [x, y], float_flags(fn.options, {"acc": True}))
 
 
 def _times(fn: FunctionBuilder, t: Scalar, x: str, y: str) -> str:
-    return ops.TABLE["mul"](fn, t, [x, y], ops.flags(fn.options, {}))
+    return ops.TABLE["mul"](fn, t, [x, y], float_flags(fn.options, {}))
 
 
 def _dot_loop(fn: FunctionBuilder, t: Scalar, n: str, x: Where, y: Where) -> str:

@@ -19,7 +19,7 @@ from ..gpu.image import Image, Kernel
 from ..gpu.tensor_cores import defined
 from ..jit.cpu import Native, target
 from ..llvm.capi import immortal
-from ..math.ops import Options
+from ..math.options import Options
 from . import scheduler, shadow
 from .memory import GARBAGE, SHARED_MOST
 from .rewrite import Prepared, prepared

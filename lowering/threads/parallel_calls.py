@@ -27,7 +27,7 @@ from ..llvm import types
 from ..llvm.code import Code
 from ..llvm.emit import global_name, symbol
 from ..llvm.types import Buffer, Lowered
-from ..math import ops
+from ..math import ops, selection
 from ..memory import arena
 from ..planning.array_plan import plan
 from ..planning.buffer_placement import Places
@@ -177,7 +177,7 @@ class _Several:
         def join(s: str, values: list[str]) -> list[str]:
             part = self._load(self._row(rows, s, width), where, t)
             if role in _BEST:
-                return [ops.select(fn, t, ops.apply(fn, role, t, [part, values[0]], {}, t), part, values[0])]
+                return [selection.select(fn, t, ops.apply(fn, role, t, [part, values[0]], {}, t), part, values[0])]
             return [ops.apply(fn, role, t, [values[0], part], {}, t)]
         return fn.plain_loop(self.shares, join, [(types.register(t), begin)], start="1")[0]
 

@@ -22,7 +22,7 @@ from jitad.kernels import blas, openmp
 from jitad.lowering.jit import cpu
 from jitad.lowering.llvm import float_state
 from jitad.lowering.llvm.emit import Writer
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 from jitad.lowering.threads import parallel_nests
 
 import jitad

@@ -50,12 +50,53 @@ def overwritten(x: Any) -> float:
     return y.sum()
 
 
+def cleared(x: Any) -> float:
+    """Overwrites an array: its adjoint is cleared at each store, element by element, so the order does not matter."""
+    y = np.ones(len(x))
+    for i in range(1, len(x)):
+        y[i] = x[i] * x[i - 1]
+    return (y * y).sum()
+
+
+def table(x: Any) -> float:
+    """A row for each time: the adjoint of one row is cleared, and that of the row before is added to."""
+    n = len(x)
+    u = np.zeros((4, n))
+    for i in range(n):
+        u[0, i] = x[i]
+    for t in range(3):
+        for i in range(1, n):
+            u[t + 1, i] = u[t, i] - 0.5 * x[i] * (u[t, i] - u[t, i - 1])
+    return (u * u).sum()
+
+
+def table_in_place(x: Any) -> float:
+    """Rows that are one and the same: the order matters."""
+    n = len(x)
+    u = np.ones((4, n))
+    for _ in range(3):
+        for i in range(1, n):
+            u[1, i] = u[1, i] - 0.5 * x[i] * (u[1, i] - u[1, i - 1])
+    return (u * u).sum()
+
+
 def least(x: Any) -> float:
-    """Only the last assignment has a derivative: the adjoint is cleared at each assignment."""
+    """Only the last assignment has a derivative: its iteration is computed again, and no loop is reversed."""
     best = 100.0
     for i in range(len(x)):
         if 3.0 - x[i] < best:
             best = 3.0 - x[i]
+    return best * best
+
+
+def least_of_two(x: Any) -> float:
+    """The adjoint is cleared at each assignment."""
+    best = 100.0
+    for i in range(len(x)):
+        if 3.0 - x[i] < best:
+            best = 3.0 - x[i]
+        if x[i] * x[i] < best:
+            best = x[i] * x[i]
     return best * best
 
 
@@ -81,12 +122,14 @@ def indices(f: Callable[..., float]) -> list[bool]:
 
 
 @pytest.mark.parametrize("f, down", [(pairs, False), (smoothed, False), (recurrence, True), (overwritten, True),
-                                     (least, True)])
+                                     (cleared, False), (least, False), (least_of_two, True)])
 def test_which_way(f: Callable[..., float], down: bool) -> None:
     assert any(indices(f)) is down
 
 
-@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, least, last_alone], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, cleared, table, table_in_place, least,
+                               least_of_two, last_alone],
+                         ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float]) -> None:
     x = np.linspace(0.5, 1.5, 6)
     np.testing.assert_allclose(jit(grad(f))(x), interpret(grad(f), x), rtol=1e-12, atol=1e-13)

@@ -12,7 +12,7 @@ from jitad.lowering.gpu.driver import DeviceBuffer, Driver
 from jitad.lowering.gpu.host.device_array import DeviceArray
 from jitad.lowering.gpu.host.runtime import release_idle
 from jitad.lowering.gpu.program import DeviceProgram, compile_program
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from jitad import pipeline
 from jitad.big_stack import with_room

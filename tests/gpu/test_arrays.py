@@ -10,8 +10,7 @@ import pytest
 from jitad.lowering.gpu.host.runtime import release_idle
 
 from jitad import TypeInferenceError, gpu, jit
-from jitad.gpu import dlpack
-from jitad.gpu.arrays import DeviceArray, as_device
+from jitad.gpu.arrays import DeviceArray, as_device, dlpack
 from jitad.gpu.cuda import CudaDriver
 from jitad.gpu.drivers import driver_of
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from jitad import TypeInferenceError, gpu, jit
-from jitad.gpu import dlpack
-from jitad.gpu.arrays import DeviceArray, as_device
+from jitad.gpu.arrays import DeviceArray, as_device, dlpack
 from jitad.gpu.cuda import CudaDriver
 
 pytestmark = pytest.mark.any_level

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitad.lowering.gpu.program import compile_program
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from jitad.gpu.simulated import SimulatedDriver
 from jitad.ir.graph import Module

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from jitad.lowering.gpu.program import compile_program
 from jitad.lowering.jit.invoke import invoke
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module

@@ -10,11 +10,10 @@ import pytest
 from jitad.ir import verify as verify_module
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.ops import OPS, result_types
-from jitad.ir.reverify import Verifier
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.type_rules import TypeRuleError
 from jitad.ir.types import BOOL, F32, F64, I64, STACK, Array
-from jitad.ir.verify import VerifyError, verify
+from jitad.ir.verify import Verifier, VerifyError, verify
 from tests.ir import irgen
 from tests.ir.ir_spoils import SPOILS, Spoil
 

@@ -9,7 +9,7 @@ import pytest
 from jitad.lowering.jit.cpu import target
 from jitad.lowering.jit.invoke import Compiled
 from jitad.lowering.math import libmvec
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 from jitad.lowering.planning.array_plan import plan
 
 from jitad.ir.types import I64

@@ -11,7 +11,7 @@ from jitad.kernels import blas
 from jitad.lowering.jit import cpu
 from jitad.lowering.llvm.emit import Writer
 from jitad.lowering.llvm.target import Target
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 from jitad.lowering.matmul import gemm, transpose
 
 import jitad

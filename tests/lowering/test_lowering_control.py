@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from jitad.lowering.jit.invoke import Compiled, invoke
 from jitad.lowering.llvm import context
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.interp import Interpreter

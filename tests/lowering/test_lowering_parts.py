@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitad.lowering.function import block_outlining
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from bench.compiler.compiling import loaded, statements
 from jitad import hessian, interpret, jit, pipeline, value_and_grad

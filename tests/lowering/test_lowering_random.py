@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitad.lowering.jit.invoke import invoke
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from jitad import pipeline
 from jitad.ir.graph import Module

@@ -8,7 +8,7 @@ import re
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from jitad.lowering.math import ops
+from jitad.lowering.math import selection
 from jitad.lowering.planning.recurrences import products_beside, recurrences
 
 from jitad import grad, jit
@@ -141,7 +141,7 @@ def test_selections_with_one_condition_in_a_recurrence_read_a_mask(dtype, monkey
     args = (np.array([0.3, -0.5, 0.1, 0.0, -0.2, 0.9, -0.4], dtype), dtype(0.25), dtype(0.75))
     results = []
     for chosen in (False, True):
-        monkeypatch.setattr(ops, "selects_by_mask", lambda e, chosen=chosen: chosen)
+        monkeypatch.setattr(selection, "selects_by_mask", lambda e, chosen=chosen: chosen)
         gradient = jit(lambda *a: grad(envelope, (0, 1, 2))(*a))
         assert ("blendv" in gradient.inspect("llvm", *args)) is chosen
         results.append(gradient(*args))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jitad.lowering.function import block_outlining, code_regions, region_outlining
 from jitad.lowering.llvm.code import Code
-from jitad.lowering.math.ops import Options
+from jitad.lowering.math.options import Options
 
 from bench.compiler.compiling import loaded
 from bench.compiler.program_kinds import KINDS

@@ -13,6 +13,7 @@ Files, in reading order::
     final_loads     loads of elements that have their final value
     revisited       loads whose array is saved as a whole
     reuse_primals   values that the forward sweep has already computed
+    iteration_order reverse loops whose iterations may run in any order
     recompute_plan  loops whose iterations are recomputed in the reverse sweep
     nests           loops in them that are recomputed iteration by iteration
     recompute_copy  the copy of such an iteration

@@ -16,7 +16,7 @@ from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from .homes import FREE, REDONE, Homes
-from .recompute_plan import Reverse, order_free
+from .iteration_order import Reverse, order_free
 from .regular_nests import regular_nest
 from .reuse_primals import compute_there, read_again
 from .rows import rows, store_rows
@@ -279,7 +279,8 @@ class Frames(Homes):
         reverse = Reverse(self.sweep)
         for back in self.sweep.loops.values():
             index = back.index.op if back.index is not None else None
-            if index is not None and index.name == "sub" and back.back is not None and order_free(reverse, back):
+            if index is not None and index.name == "sub" and back.back is not None \
+                    and order_free(reverse, back, own=True):
                 assert back.count is not None and index.block is not None
                 zero = Op("const", (), [I64], {"value": 0, "type": I64})
                 zero.block = index.block

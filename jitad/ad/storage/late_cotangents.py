@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.builder import Builder
+from ...ir.dominance import blocks_from
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
@@ -73,7 +74,7 @@ class _Detached:
         self.parts: dict[Value, tuple[Part, ...]] = {}
         self.without: dict[Value, Value] = {}                # for sums with a detached value: the other operand
         self.reads: list[Value] = []
-        self.order = _in_order(self.first)
+        self.order = blocks_from(self.first)
 
     def find(self, late: set[Value]) -> bool:
         """Find the ops of the first block that read ``late`` values; False if there is none, or one has to stay."""
@@ -165,21 +166,6 @@ class _Detached:
 def _is_scalar(op: Op) -> bool:
     """True for elementwise ops on scalars, which may run later."""
     return OPS[op.name].elementwise and all(isinstance(v.type, Scalar) for v in (*op.results, *op.operands))
-
-
-def _in_order(first: Block) -> list[Block]:
-    """The reverse blocks in reverse postorder."""
-    order, seen, todo = list[Block](), {first}, [(first, iter(first.successors()))]
-    while todo:
-        block, following = todo[-1]
-        new = next((s for s in following if s not in seen), None)
-        if new is None:
-            order.append(block)
-            todo.pop()
-        else:
-            seen.add(new)
-            todo.append((new, iter(new.successors())))
-    return order[::-1]
 
 
 def place(sweep: ThereAndBack, at_end: late_results.AtEnd, block: Block) -> None:

@@ -23,19 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ...ir.dominance import Dominators
-from ...ir.graph import Block, Op, Value
+from ...ir.graph import Block, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from ...ir.uses import EDGE, ops_of, uses
-from ...passes.analysis.cfg import reached
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
 from . import late_cotangents, late_results, nests
+from .iteration_order import Reverse, order_free
 from .regular_nests import regular_nest
 
 LONGEST = 8
@@ -57,43 +55,6 @@ class Plan:
     kept: bool = False
     upwards: bool = False
     nested: tuple[Plan, ...] = ()
-
-
-class Reverse:
-    """The reverse blocks by the forward block that they reverse, and the uses of values in other blocks.
-
-    ``reads``: for each block, its values that other reverse blocks read, with the block that reads.
-    """
-
-    def __init__(self, sweep: ThereAndBack) -> None:
-        self._sweep = sweep
-        self._bars: dict[Block, list[Block]] = {}
-        self.reads: dict[Block, list[tuple[Value, Block]]] = {}
-        for bar, block in sweep.home.items():
-            self._bars.setdefault(block, []).append(bar)
-            for op in bar.all_ops():
-                for v in op.used():
-                    if v.block is not bar:
-                        self.reads.setdefault(v.block, []).append((v, bar))
-
-    @cached_property
-    def endless(self) -> set[Block]:
-        """Forward blocks at which code may begin that does not terminate: calls, and heads of loops without a count.
-
-        Asked only while the forward sweep is as it was: no loop has been removed or has got a copy.
-        """
-        calls = {b for b in self._sweep.forward if b.term is not None and b.term.name == "call"}
-        return calls | {loop.head for loop in self._sweep.forest.loops if counted(loop) is None}
-
-    @cached_property
-    def before_endless(self) -> set[Block]:
-        """The forward blocks that lead to one of ``endless``."""
-        preds = self._sweep.preds
-        return reached(self.endless, lambda block: [p for p, _ in preds[block]])
-
-    def of(self, loop: Loop) -> list[Block]:
-        """The blocks that reverse the blocks of ``loop``."""
-        return [bar for block in loop.blocks for bar in self._bars.get(block, ())]
 
 
 def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
@@ -207,85 +168,6 @@ def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Val
             return
         for loop in late:
             del found[loop]
-
-
-def order_free(reverse: Reverse, back: LoopBack, by_parts: bool = False) -> bool:
-    """True if the reverse iterations may run in any order: carried values are passed on unchanged or only added to.
-
-    With ``by_parts`` arrays do not count: each iteration may have a part of its own.
-    """
-    assert back.top is not None and back.back is not None
-    following = back.back[1].args
-    blocks = reverse.of(back.loop)
-    used, given = uses(ops_of(blocks)), _passed(blocks)
-    return not back.outside and not _last_one_counts(reverse, back, blocks) and all(
-        _unchanged(p, following[p.index], back.top, given)
-        or _only_added_to(p, following[p.index], back.top, used, given)
-        for p in back.top.params if p is not back.count and not (by_parts and isinstance(p.type, Array)))
-
-
-def _unchanged(p: Value, last: Value, top: Block, given: dict[Value, set[Value]]) -> bool:
-    """True if ``last``, the next iteration's value of ``p``, is ``p``, which inner loops may have passed on."""
-    same, grown = {p}, True
-    while grown:                                             # every parameter to which ``p`` may be passed
-        new = {q for q, args in given.items() if q not in same and q.block is not top and args & same}
-        same |= new
-        grown = bool(new)
-    while changed := {q for q in same if q is not p and not given[q] <= same}:
-        same -= changed
-    return last in same
-
-
-def _last_one_counts(reverse: Reverse, back: LoopBack, blocks: list[Block]) -> bool:
-    """True if a value of the last reverse iteration is used after it without being carried.
-
-    An example is a variable that each iteration assigns and only the first reads.
-    """
-    assert back.back is not None
-    latch, edge = back.back
-    inside, carried = set(blocks), {*edge.args}
-    after = [v for e in (latch.term.edges if latch.term else ()) if e is not edge for v in e.args]
-    after += [v for b in blocks for v, reader in reverse.reads.get(b, ()) if reader not in inside]
-    return any(v.block in inside and v not in carried for v in after)
-
-
-def _passed(blocks: list[Block]) -> dict[Value, set[Value]]:
-    """For each parameter, the arguments that edges from ``blocks`` pass to it."""
-    found: dict[Value, set[Value]] = {}
-    for edge in (e for b in blocks for e in (b.term.edges if b.term else ())):
-        for param, arg in edge.passed():
-            found.setdefault(param, set()).add(arg)
-    return found
-
-
-def _only_added_to(p: Value, last: Value, top: Block, used: dict[Value, list[tuple[Op, int]]],
-                   given: dict[Value, set[Value]]) -> bool:
-    """True if ``last``, the next iteration's value of ``p``, is ``p`` plus something on every path.
-
-    If a path clears it, like the adjoint of a variable that was assigned, the order matters.
-    """
-    todo, seen = [p], {p}
-    while todo:
-        v = todo.pop()
-        for op, i in used.get(v, ()):
-            following: list[Value] = []
-            if i != EDGE:
-                sums = op.name == "add" and op.attrs.get("acc")
-                if not sums and not (op.name in ("add_at", "add_slice", "add_put") and i == 0):
-                    return False
-                following = op.results
-            for edge in op.edges:
-                for q, a in edge.passed():
-                    if a is v and edge.block is top and q is not p:
-                        return False
-                    if a is v:
-                        following.append(q)
-            for w in following:
-                if w not in seen:
-                    seen.add(w)
-                    todo.append(w)
-    once = all(sum(u in seen for u in w.op.operands) == 1 for w in seen if w.op is not None)
-    return once and last in seen and all(w is p or given.get(w, seen) <= seen for w in seen)
 
 
 def _read_by(bars: list[Block], loop: Loop) -> list[Value]:

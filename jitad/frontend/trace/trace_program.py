@@ -48,7 +48,6 @@ class Traced:
     out_structure: pytree.Structure
     in_types: list[Type]
     out_types: list[Type]
-    out_weak: list[bool]
     out_static: list[Any]              # per leaf of the result: ``UNBOUND``, or its constant Python value
     captured: list[Place]
     captured_leaves: list[Leaf]
@@ -125,7 +124,7 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
         specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
         if not t.returns:
             callers.note_calls(module, name)
-            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [], *_read(t), t.session.shared)
+            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], *_read(t), t.session.shared)
         t.join(t.returns, [t.result], "exit")
         value = containers.export(t, t.load(t.result))
         leaves, out_structure = pytree.flatten(value)
@@ -140,8 +139,8 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
     if module.rules:
         drop_unreached(module, [name])                       # rules of functions that recursion has traced again
     callers.note_calls(module, name)
-    return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
-                  [v.weak for v in syms], static, *_read(t), t.session.shared)
+    return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types), static,
+                  *_read(t), t.session.shared)
 
 
 def _read(t: FunctionTrace) -> tuple[list[Place], list[Leaf], list[Guard], Sequence[Any]]:

@@ -120,12 +120,30 @@ def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Gr
                 break
         else:
             groups.append(Group(step, index, [(op, 0)]))
-    if (reads or any(op.name == "set" for op in chain)) and (
-            not _overwrites_first(groups, reads, forms) or _may_raise(loop)):
-        return []
+    if reads or any(op.name == "set" for op in chain):
+        others = [group for group in groups if all(op.name == "set" for op, _ in group.members)]
+        groups = [group for group in groups if group not in others]
+        if others and all(_is_apart(group, others, reads, known, forms) for group in groups):
+            chain = [op for group in groups for op, _ in group.members]
+        elif others or not _overwrites_first(groups, reads, forms) or _may_raise(loop):
+            return []
     if len(groups) > 1 and not all(op.attrs.get("acc") for op in chain):
         return []
     return [group for group in groups if _pays(group)]
+
+
+def _is_apart(group: Group, others: Sequence[Group], reads: Sequence[Op], known: Counted, forms: AffineForms) -> bool:
+    """True if an index that does not change keeps a group apart from all elements that are read or overwritten.
+
+    An example is the adjoint of ``u[t + 1, i] = f(u[t, i], u[t, i - 1])``, in a loop over ``i``.
+    """
+    def differ(f: Affine, g: Affine) -> bool:
+        ahead = f.minus(g)
+        return not ahead.terms and 0 < abs(ahead.constant) < LARGEST and not f.coefficient(known.iv)
+
+    elements = [*(other.first for other in others), *([forms.of(v) for v in op.operands[1:]] for op in reads)]
+    return not any(op.name == "set" for op, _ in group.members) and all(
+        any(map(differ, group.first, element)) for element in elements)
 
 
 def _overwrites_first(groups: Sequence[Group], reads: Sequence[Op], forms: AffineForms) -> bool:

@@ -162,6 +162,11 @@ def _window_of(s: Lanes, op: Op) -> Value:
 
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
     """
+    assert op.block is not None
+    loops = s.kinds.forest.innermost
+    if any(s.kinds[v] == VARYING for v in op.operands[1:]) and (
+            loops.get(op.block) is not s.kinds.loop or s.kinds[op.operands[0]] != UNIFORM):
+        raise NoLanes                                        # it would be gathered by each iteration of an inner loop
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
     neighbours = s.step.get(s.kinds[op.operands[-1]]) == 1
     copied = _begins_a_loop(s, op) or not neighbours and _read_deeper(s, op)
@@ -178,8 +183,10 @@ def _read_deeper(s: Lanes, op: Op) -> bool:
 def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> Value:
     """``a[i, it + j, …]`` of a uniform array: a slice of ``LANES`` elements along one axis."""
     b, moving = s.b, [k for k, v in enumerate(at) if s.kinds[v] != UNIFORM]
-    if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
+    if len(moving) != 1:
         raise NoLanes
+    if s.kinds[at[moving[0]]] not in STEP:
+        return _gathered(s, a, at, moving[0], rest)
     step = b.const(s.step[s.kinds[at[moving[0]]]])
     sizes = b.dims(a)[len(at):]
     spec: list[Value] = []
@@ -189,6 +196,16 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
         spec += [b.const(0), n, b.const(1)]
     rows = b.reshape(b.slice(a, *spec), b.const(LANES), *sizes)
     return b.transpose(rows, perm=(*range(1, len(sizes) + 1), 0)) if sizes else rows
+
+
+def _gathered(s: Lanes, a: Value, at: Sequence[Value], moving: int, rest: Sequence[object]) -> Value:
+    """``a[…, k, …]`` for any ``k`` of each lane, as the nearest of some points."""
+    b, zero, one = s.b, s.b.const(0), s.b.const(1)
+    if rest:
+        raise NoLanes
+    spec = [n for k, v in enumerate(at) for n in (
+        (zero, b.dim(a, axis=k), one) if k == moving else (s.flat(v), one, one))]
+    return b.take(b.reshape(b.slice(a, *spec), b.dim(a, axis=moving)), s.of(at[moving]))
 
 
 def _set(s: Lanes, op: Op) -> Value:

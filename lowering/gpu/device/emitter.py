@@ -15,7 +15,7 @@ from ...llvm import types
 from ...llvm.code import Assembly
 from ...llvm.emit import Writer
 from ...llvm.target import ANY_GPU, Target
-from ...math.ops import Options
+from ...math.options import Options
 from .values import Memory, Part
 
 Body = Callable[[str, list[str]], Sequence[str]]

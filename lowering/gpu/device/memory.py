@@ -20,7 +20,7 @@ from ...llvm import types
 from ...llvm.code import Assembly
 from ...llvm.emit import Writer
 from ...llvm.target import Target
-from ...math.ops import Options
+from ...math.options import Options
 from .thread import ALIGN, MEMORY_ERROR, Thread
 from .values import Memory, Part
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ....ir.types import I32, Scalar
 from ...llvm import types
-from ...math import ops
+from ...math import casts, ops, selection
 from ..image import WARP
 from .emitter import Emitter
 
@@ -38,15 +38,15 @@ def neutral(role: str, t: Scalar) -> str:
 def combine(e: Emitter, role: str, t: Scalar, x: str, y: str) -> str:
     """``x`` combined with ``y``, of later iterations."""
     if role in BEST:
-        return ops.select(e, t, ops.apply(e, role, t, [y, x], {}, t), y, x)
+        return selection.select(e, t, ops.apply(e, role, t, [y, x], {}, t), y, x)
     return ops.apply(e, role, t, [x, y], {"acc": True}, t)
 
 
 def shuffle(e: Emitter, kind: str, t: Scalar, x: str, lanes: str) -> str:
     """The value of the lane that is ``lanes`` further (``down``), or has the other bits (``xor``)."""
     if t.bits < 32 or t.is_bool:
-        wide = ops.cast(e, t, I32, x)
-        return ops.cast(e, I32, t, shuffle(e, kind, I32, wide, lanes))
+        wide = casts.cast(e, t, I32, x)
+        return casts.cast(e, I32, t, shuffle(e, kind, I32, wide, lanes))
     of = types.register(t)
     name = e.writer.declare(f"gpu.shuffle_{kind}.{_SUFFIX[of]}", of, f"{of}, i32",
                             e.writer.attributes("convergent nounwind"))
@@ -78,7 +78,7 @@ def merge(e: Emitter, role: str, ts: Kinds, xs: Sequence[str], ys: Sequence[str]
         same = both("or", same, both("and", nan_x, nan_y))
     earlier = e.code.op(f"icmp slt i64 {ys[1]}, {xs[1]}", "c")
     takes = both("or", takes, both("and", same, earlier))
-    return [ops.select(e, kind, takes, y, x) for kind, x, y in zip(ts, xs, ys)]
+    return [selection.select(e, kind, takes, y, x) for kind, x, y in zip(ts, xs, ys)]
 
 
 def in_warp(e: Emitter, role: str, ts: Kinds, xs: Sequence[str]) -> list[str]:
@@ -105,8 +105,8 @@ def scan_of_warp(e: Emitter, role: str, t: Scalar, x: str, lane: str) -> tuple[s
     while lanes < WARP:
         other = shuffle(e, "xor", t, total, str(lanes))
         later = e.code.op(f"icmp ne i64 {e.code.op(f'and i64 {lane}, {lanes}')}, 0", "c")
-        before = ops.select(e, t, later, combine(e, role, t, other, before), before)
-        first, second = (ops.select(e, t, later, a, b) for a, b in ((other, total), (total, other)))
+        before = selection.select(e, t, later, combine(e, role, t, other, before), before)
+        first, second = (selection.select(e, t, later, a, b) for a, b in ((other, total), (total, other)))
         total = combine(e, role, t, first, second)
         lanes *= 2
     return before, total

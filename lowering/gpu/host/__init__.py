@@ -16,5 +16,6 @@ Files, in reading order::
     overwrite_launch  of stores of which the last one counts
     product_launch    of products of matrices
     launch_builder    writes the kernels of each launch
+    host_ops          the Python source of its ops
     host_code         the Python source of the host program
 """

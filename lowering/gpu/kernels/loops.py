@@ -95,62 +95,96 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: Seque
     of the thread among those of an iteration, and how many these are.
     """
     w = KernelWriter(shared, name, loc, block)
-    memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
-    depth = w.param("i64", "depth") if needs.recursion else "0"
-    w.stack = stack_size() if needs.recursion else 0
-    bounds = [w.bounds(known) for known in loops]
-    scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
-    reduced = [k for k in scalars if results[k].role not in ("last", "left")]
-    out = w.param("ptr", "slots") if scalars else ""
-    partial = w.param("ptr", "partial") if reduced else ""
-    carried = [w.given(r.type, "carried", k in resident[0]) for k, r in enumerate(results) if r.role != "left"]
-    bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
-    captured = [w.given(t, "captured", k in resident[1]) for k, t in enumerate(
-        body.param_types[(2 if outlined else len(loops)) + len(carried):])]
-    once = not (memory or reduced or any(r.adding in (LOCAL, APART) for r in results))
-    if shares:
-        captured[-2:] = w.code.op(f"urem i64 {w.first()}, {threads_each}", "part"), str(threads_each)
-    first, threads = (w.divided(x, threads_each) for x in (w.first(), "0" if once else w.threads()))
-    count = w.unless_failed(w.product([n for _, n, _ in bounds]))
-    ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
-    shared_arrays = {k: carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
-    for k, b in shared_arrays.items():
-        carried[k] = _local(w, b)
-    for k, size in bytes_of.items():
-        carried[k] = _own(w, carried[k], first, size)
-    suffix = ADDS if any(r.adding == ATOMIC for r in results) else suffix
-    kinds = [types.register(as_scalar(results[k].type)) for k in reduced]
-    groups = _groups(results, reduced)
-    start = [x for g in groups for x in reduce.neutrals(results[g[0]].role, [as_scalar(results[k].type) for k in g])]
+    kernel = _Map(w, body, loops, results, needs, outlined, threads_each, resident)
+    return kernel.write(suffix, shares)
 
-    def iteration(i: str, accumulated: list[str]) -> list[str]:
-        given = list(carried)
-        for k, x in zip(reduced, accumulated):
+
+class _Map:
+    """Writes the kernels of a loop.
+
+    ``scalars`` and ``reduced``: the results, by number, that are scalars, and those of them that are combined.
+    ``once``: each thread runs one iteration.
+    """
+
+    def __init__(self, w: KernelWriter, body: Function, loops: Sequence[Known], results: Sequence[Result],
+                 needs: Needs, outlined: bool, threads_each: int, resident: Resident) -> None:
+        """Declares the parameters, in order."""
+        self.w, self.body, self.results, self.needs, self.outlined = w, body, results, needs, outlined
+        self.threads_each, self.resident = threads_each, resident
+        self.memory = None
+        if needs.arena:
+            self.memory = w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")
+        self.depth = w.param("i64", "depth") if needs.recursion else "0"
+        w.stack = stack_size() if needs.recursion else 0
+        self.bounds = [w.bounds(known) for known in loops]
+        self.scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
+        self.reduced = [k for k in self.scalars if results[k].role not in ("last", "left")]
+        self.out = w.param("ptr", "slots") if self.scalars else ""
+        self.partial = w.param("ptr", "partial") if self.reduced else ""
+        self.carried = [w.given(r.type, "carried", k in resident[0])
+                        for k, r in enumerate(results) if r.role != "left"]
+        self.bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
+        self.captured = [w.given(t, "captured", k in resident[1]) for k, t in enumerate(
+            body.param_types[(2 if outlined else len(loops)) + len(self.carried):])]
+        self.once = not (self.memory or self.reduced or any(r.adding in (LOCAL, APART) for r in results))
+
+    def write(self, suffix: str, shares: bool) -> MapKernel:
+        w, results = self.w, self.results
+        if shares:
+            part = w.code.op(f"urem i64 {w.first()}, {self.threads_each}", "part")
+            self.captured[-2:] = part, str(self.threads_each)
+        first, threads = (w.divided(x, self.threads_each) for x in (w.first(), "0" if self.once else w.threads()))
+        self.count = w.unless_failed(w.product([n for _, n, _ in self.bounds]))
+        has_context = self.memory or self.needs.recursion or w.may_fail(self.body)
+        self.ctx = w.context(self.memory, self.depth, first, threads) if has_context else "null"
+        shared_arrays = {k: self.carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
+        for k, b in shared_arrays.items():
+            self.carried[k] = _local(w, b)
+        for k, size in self.bytes_of.items():
+            self.carried[k] = _own(w, self.carried[k], first, size)
+        self.suffix = ADDS if any(r.adding == ATOMIC for r in results) else suffix
+        if self.once:
+            w.if_(w.code.op(f"icmp slt i64 {first}, {self.count}", "c"), lambda: self._once(first))
+            return MapKernel(w.write(), None, self.needs, tuple(results), self.threads_each, True)
+        kinds = [types.register(self._type(k)) for k in self.reduced]
+        groups = _groups(results, self.reduced)
+        start = [x for g in groups for x in reduce.neutrals(results[g[0]].role, [self._type(k) for k in g])]
+        totals = w.loop(first, self.count, threads, self._iteration, list(zip(kinds, start)))
+        for k, b in shared_arrays.items():
+            _add_local(w, self.carried[k], b, f"{w.name}.sums{k}")
+        if not self.reduced:
+            return MapKernel(w.write(), None, self.needs, tuple(results), self.threads_each)
+        return self._combined(groups, totals)
+
+    def _once(self, first: str) -> None:
+        self._iteration(first, [])
+
+    def _iteration(self, i: str, accumulated: list[str]) -> list[str]:
+        """Call the body; returns the new values of the reductions."""
+        w, results, given = self.w, self.results, list(self.carried)
+        for k, x in zip(self.reduced, accumulated):
             given[k] = x
-        args: list[Part] = [i, w.add(i, "1")] if outlined else list(indices(w, i, bounds))
-        made, _ = call(w, body, ctx, [*args, *given, *captured], suffix)
+        args: list[Part] = [i, w.add(i, "1")] if self.outlined else list(indices(w, i, self.bounds))
+        made, _ = call(w, self.body, self.ctx, [*args, *given, *self.captured], self.suffix)
         parts = iter(made())
         values = [assemble(r.type, [next(parts) for _ in parts_of(r.type)]) for r in results]
-        left = [(scalars.index(k), as_scalar(results[k].type), str(values[k])) for k in scalars if k not in reduced]
-        _store_last(w, out, i, count, left)
-        return [str(values[k]) for k in reduced]
-    if once:
-        def one() -> None:
-            iteration(first, [])
-        w.if_(w.code.op(f"icmp slt i64 {first}, {count}", "c"), one)
-        return MapKernel(w.write(), None, needs, tuple(results), threads_each, once)
-    totals = w.loop(first, count, threads, iteration, list(zip(kinds, start)))
-    for k, b in shared_arrays.items():
-        _add_local(w, carried[k], b, f"{name}.sums{k}")
-    if not reduced:
-        return MapKernel(w.write(), None, needs, tuple(results), threads_each)
-    total = dict(zip(reduced, totals))
-    shown = [Reduced(tuple(map(scalars.index, g)), results[g[0]].role, tuple(as_scalar(results[k].type) for k in g),
-                     tuple(str(carried[k]) for k in g), tuple(map(total.__getitem__, g))) for g in groups]
-    reduce_block(w, out, partial, shown)
-    kernel = w.write()
-    finish = finish_kernel(shared, f"{name}_finish", loc, shown, block, [[k in resident[0] for k in g] for g in groups])
-    return MapKernel(kernel, finish, needs, tuple(results))
+        left = [(self.scalars.index(k), self._type(k), str(values[k])) for k in self.scalars if k not in self.reduced]
+        _store_last(w, self.out, i, self.count, left)
+        return [str(values[k]) for k in self.reduced]
+
+    def _combined(self, groups: Sequence[tuple[int, ...]], totals: Sequence[str]) -> MapKernel:
+        """The kernel with the reductions of each block, and the one that combines those of all blocks."""
+        w, total = self.w, dict(zip(self.reduced, totals))
+        shown = [Reduced(tuple(map(self.scalars.index, g)), self.results[g[0]].role, tuple(map(self._type, g)),
+                         tuple(str(self.carried[k]) for k in g), tuple(map(total.__getitem__, g))) for g in groups]
+        reduce_block(w, self.out, self.partial, shown)
+        kernel = w.write()
+        finish = finish_kernel(w.shared, f"{w.name}_finish", w.loc, shown, w.block,
+                               [[k in self.resident[0] for k in g] for g in groups])
+        return MapKernel(kernel, finish, self.needs, tuple(self.results))
+
+    def _type(self, k: int) -> Scalar:
+        return as_scalar(self.results[k].type)
 
 
 def _store_last(w: KernelWriter, out: str, i: str, count: str, left: Sequence[tuple[int, Scalar, str]]) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .aliasing.consumption import consumed_operands
-from .aliasing.may_alias import MayAlias, Pairs, Summaries, bits
-from .dataflow import fixed_point
-from .graph import Block, Function, Module, Op, Value
-from .text.printer import FunctionPrinter
+from ..aliasing.consumption import consumed_operands
+from ..aliasing.may_alias import MayAlias, Pairs, Summaries, bits
+from ..dataflow import fixed_point
+from ..graph import Block, Function, Module, Op, Value
+from ..text.printer import FunctionPrinter
 
 Fault = tuple[str, Op, Value]
 

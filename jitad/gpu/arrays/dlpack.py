@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TypeInferenceError
-from ..ir.types import INSTEAD
+from ...errors import TypeInferenceError
+from ...ir.types import INSTEAD
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """Kinds of devices (``DLDeviceType``)."""

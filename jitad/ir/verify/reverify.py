@@ -8,9 +8,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .graph import Function, Module, Op
-from .signature import signature
-from .verify import verify
+from ..graph import Function, Module, Op
+from ..signature import signature
+from .module import verify
 
 _NEXT = object()                # separates parts, so that different contents never give equal lists
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from ..errors import NOWHERE
-from ..lowering.gpu.driver import Driver
-from ..lowering.gpu.image import Image, Kernel
+from ...errors import NOWHERE
+from ...lowering.gpu.driver import Driver
+from ...lowering.gpu.image import Image, Kernel
 
 BLOCK = 256
 

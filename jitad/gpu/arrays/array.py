@@ -2,52 +2,29 @@
 
 An array is a view of memory that belongs to an ``Owner``, which is freed with the last array that uses it, or to
 another library.  Basic indexing makes views, as in NumPy; arithmetic, comparisons and reductions are compiled functions
-(``operations``), whose results are new arrays.  The elements are changed by ``assign`` only.
+(``gpu.operations``), whose results are new arrays.  The elements are changed by ``assign`` only.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..errors import ShapeError, TypeInferenceError
-from ..frontend.captured.array_classes import ARRAYS
-from ..lowering.gpu.driver import Driver
-from ..lowering.gpu.host.device_array import DeviceArray as Passed
-from ..lowering.gpu.host.device_array import Owner
+from ...errors import TypeInferenceError
+from ...frontend.captured.array_classes import ARRAYS
+from ...lowering.gpu.driver import Driver
+from ...lowering.gpu.host.device_array import DeviceArray as Passed
+from ...lowering.gpu.host.device_array import Owner
+from ..cuda import DEFAULT_STREAM, CudaDriver
+from ..drivers import driver_of, is_host
 from . import dlpack, strided
-from .cuda import DEFAULT_STREAM, CudaDriver
 from .dlpack import Foreign
-from .drivers import driver_of, is_host
-
-
-class Adopted:
-    """Memory of another library, which lives as long as this object."""
-
-    __slots__ = ("driver", "address", "owner", "read_only")
-
-    def __init__(self, driver: Driver, address: int, size: int, owner: Any, read_only: bool) -> None:
-        self.driver, self.address, self.owner, self.read_only = driver, address, owner, read_only
-        if hasattr(driver, "adopt"):                         # drivers that check addresses
-            driver.adopt(address, size)
-            _adopted[address] += 1
-
-    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_ending() and hasattr(self.driver, "disown"):
-            _adopted[self.address] -= 1
-            if not _adopted[self.address]:
-                del _adopted[self.address]
-                self.driver.disown(self.address)
-
-
-_adopted: Counter[int] = Counter()
-"""The number of ``Adopted`` of the host's memory at an address."""
+from .foreign import Adopted, find, is_foreign
+from .layout import broadcast_strides, contiguous_strides, extent
 
 
 class DeviceArray:
@@ -163,9 +140,9 @@ class DeviceArray:
             np.asarray(values, self.dtype), self.target)
         if given.dtype != self.dtype:
             raise TypeInferenceError(f"an array of {given.dtype} is assigned to one of {self.dtype}")
-        strides = _broadcast(given, self.shape)
+        strides = broadcast_strides(given.shape, given.strides, self.shape)
         source = given._view(given.address, self.shape, strides)
-        self._write(source.copy() if _overlap(self, source) else source)
+        self._write(source.copy() if self.overlaps(source) else source)
 
     def _write(self, source: DeviceArray) -> None:
         if self.driver.capture is not None:
@@ -178,6 +155,15 @@ class DeviceArray:
 
     def _view(self, address: int, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
         return DeviceArray(self.target, self.driver, address, tuple(shape), self.dtype, self.owner, tuple(strides))
+
+    def overlaps(self, other: DeviceArray) -> bool:
+        """True if two arrays may share elements."""
+        (first, last), (start, end) = self.extent(), other.extent()
+        return bool(self.size and other.size and first < end and start < last)
+
+    def extent(self) -> tuple[int, int]:
+        """The addresses of the first byte, and behind the last one."""
+        return extent(self.address, self.shape, self.strides, self.dtype.itemsize)
 
     # --- indexing ---------------------------------------------------------------------------------
 
@@ -270,34 +256,6 @@ def kind_of(target: str, dtype: np.dtype, ones: tuple[bool, ...]) -> tuple[Any, 
     return _kinds.setdefault(kind, kind)
 
 
-def contiguous_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    strides = []
-    for n in reversed(shape):
-        strides.append(size)
-        size *= n
-    return tuple(reversed(strides))
-
-
-def _broadcast(x: DeviceArray, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of ``x`` as an array of this shape."""
-    missing = len(shape) - x.ndim
-    if missing < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[missing:])):
-        raise ShapeError(f"an array of shape {x.shape} does not broadcast to {shape}")
-    return (0,) * missing + tuple(0 if n == 1 and m != 1 else s for n, m, s in zip(x.shape, shape[missing:], x.strides))
-
-
-def _overlap(a: DeviceArray, b: DeviceArray) -> bool:
-    """True if two arrays may share elements."""
-    (first, last), (start, end) = _extent(a), _extent(b)
-    return bool(a.size and b.size and first < end and start < last)
-
-
-def _extent(x: DeviceArray) -> tuple[int, int]:
-    """The addresses of the first byte of an array, and behind the last one."""
-    reach = [s * (n - 1) for n, s in zip(x.shape, x.strides)]
-    return x.address + sum(min(r, 0) for r in reach), x.address + sum(max(r, 0) for r in reach) + x.dtype.itemsize
-
-
 # --- making arrays --------------------------------------------------------------------------------
 
 def empty(shape: Sequence[int], dtype: Any = np.float64, target: str = "cuda") -> DeviceArray:
@@ -340,20 +298,6 @@ def asarray(x: Any, target: str = "cuda") -> DeviceArray:
     return made
 
 
-# --- arrays of other libraries --------------------------------------------------------------------
-
-_foreign: dict[type, bool] = {}
-
-
-def is_foreign(cls: type) -> bool:
-    """True for classes of arrays, other than NumPy's, that other libraries can read without copying."""
-    found = _foreign.get(cls)
-    if found is None:
-        has = hasattr(cls, "__cuda_array_interface__") or hasattr(cls, "__dlpack__")
-        found = _foreign[cls] = has and not issubclass(cls, (np.ndarray, np.generic))
-    return found
-
-
 def as_device(x: Any, target: str) -> Any:
     """A device array for an array of any library, without copying; an ndarray if it is in the host's memory."""
     if isinstance(x, DeviceArray):
@@ -362,68 +306,11 @@ def as_device(x: Any, target: str) -> Any:
                                      hint="pass x.numpy()")
         return x
     driver = driver_of(target)
-    found = _of_interface(driver, x) if isinstance(driver, CudaDriver) else None
-    found = found or _of_dlpack(driver, x)
-    if found.device[0] in (dlpack.CPU, dlpack.CUDA_HOST) and not is_host(target):
+    found = find(driver, x, target)
+    if found is None:
         return np.from_dlpack(x)
-    if found.device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) and isinstance(driver, CudaDriver):
-        if found.address and (number := driver.ordinal_of(found.address)) != 0:
-            raise TypeInferenceError(f"an array on device {number} is given to a function that runs on device 0",
-                                     hint="copy it to device 0")
-    elif not is_host(target) or found.device[0] not in (dlpack.CPU, dlpack.CUDA_HOST):
-        raise TypeInferenceError(f"an array on DLPack's device {found.device} is given to a function of "
-                                 f"target={target!r}", hint="convert it to a NumPy array")
     made = DeviceArray(target, driver, found.address, found.shape, found.dtype, None, found.strides)
-    first, last = _extent(made)
+    first, last = made.extent()
     made.owner = Adopted(driver, first, last - first if made.size else 0, found.owner,
                          bool(found.flags & dlpack.READ_ONLY))
     return made
-
-
-def _interface(x: Any) -> dict[str, Any] | None:
-    """``x.__cuda_array_interface__``, or None if the array is elsewhere."""
-    try:
-        found: dict[str, Any] = x.__cuda_array_interface__
-    except AttributeError:
-        return None
-    except Exception as error:                           # PyTorch, for a tensor that requires a gradient
-        raise _refused(x, error) from None
-    return found
-
-
-def _refused(x: Any, error: Exception) -> TypeInferenceError:
-    return TypeInferenceError(f"a {type(x).__module__}.{type(x).__qualname__} is not given away: {error}",
-                              hint="pass x.detach(), if it is a tensor of PyTorch")
-
-
-def _of_interface(driver: CudaDriver, x: Any) -> Foreign | None:
-    """An array through ``__cuda_array_interface__``, or None if it is elsewhere."""
-    interface = _interface(x)
-    if interface is None:
-        return None
-    if interface.get("mask") is not None:
-        raise TypeInferenceError("a masked array means something else than the array it is made of")
-    if interface.get("stream") is not None:
-        driver.wait_for(int(interface["stream"]))
-    strides, (address, read_only) = interface.get("strides"), interface["data"]
-    return Foreign(int(address or 0), tuple(interface["shape"]),
-                   None if strides is None else tuple(strides), np.dtype(interface["typestr"]), (dlpack.CUDA, 0), x,
-                   dlpack.READ_ONLY if read_only else 0)
-
-
-def _of_dlpack(driver: Driver, x: Any) -> Foreign:
-    """An array through DLPack; the library makes its work come before ours."""
-    try:
-        device = x.__dlpack_device__()
-        on_gpu = isinstance(driver, CudaDriver) and device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED)
-        options = {"stream": int(driver.stream)} if on_gpu and isinstance(driver, CudaDriver) else {}
-        return dlpack.taken(_capsule(x.__dlpack__, options))
-    except (BufferError, RuntimeError) as error:
-        raise _refused(x, error) from None
-
-
-def _capsule(give: Callable[..., Any], options: dict[str, Any]) -> Any:
-    try:
-        return give(max_version=dlpack.VERSION, **options)
-    except TypeError:                                        # from before DLPack 1.0
-        return give(**options)

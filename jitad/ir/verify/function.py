@@ -1,153 +1,19 @@
-"""The verifier: checks that a module is well-formed.  This docstring lists everything that passes may rely on.
-
-``verify`` reports all violations of these invariants together, each with its line of IR and a caret.
-
-Module
-  * A function is entered under its own name (a derivative that has been made stays in the list of derivatives).
-  * A derivative to be made has a base that exists, a kind, and float parameters, in ascending order, as ``wrt``.
-  * A rule belongs to a function that exists, and its functions exist and have the types of its kind (``graph.Rule``).
-Function
-  * It has blocks; each block, op and value occurs once and points back to its place (owner, index, block, func).
-  * No edge enters the first block.  Edges lead to blocks of the same function.
-  * ``own`` names parameters that are arrays or stacks.
-Block
-  * It ends in one terminator; none of its ops is a terminator, and only terminators have edges.
-Values
-  * Every operand and edge argument is defined in the same function, and on every path before its use
-    (its definition dominates it).  In unreachable blocks it need only be defined somewhere.
-Types
-  * Every op is in the table, and its result types are those of its rule, possibly with sizes forgotten (``?``).
-  * A constant has a Python value of its type's kind, in its type's range.
-  * An edge has as many arguments as its block has parameters, of the same types; after a call, the results come first.
-  * A call names a function of the module, or one to be derived, and has arguments of its parameters' types.
-  * ``branch`` takes a bool and two edges, ``switch`` an i64 and one edge or more, ``jump`` one edge, ``return`` values
-    of the function's result types, ``raise`` at most four scalars.
-  * ``check`` and ``raise`` carry the number of an exception of the module.
-Memory (``linear``): see ``linearity.py``.
-"""
+"""The invariants of a function: its blocks, values, types and control flow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 from typing import Any, ClassVar
 
-from ..errors import CompileError, Loc
-from .aliasing.may_alias import Summaries
-from .dominance import Dominators, dominators
-from .graph import Block, Edge, Function, Module, Op, Rule, Value
-from .linearity import faults
-from .ops import OPS, TERMINATORS, result_types
-from .signature import signature
-from .text.printer import FunctionPrinter, print_function
-from .type_rules import TypeRuleError
-from .types import BOOL, I64, Array, Scalar, Stack, Type, carries_adjoint
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A violated invariant; ``where`` shows the line of IR and a caret."""
-
-    message: str
-    function: str
-    where: str
-    loc: Loc
-
-    def __str__(self) -> str:
-        at = f" ({self.loc})" if self.loc.line else ""
-        return f"@{self.function}: {self.message}{at}" + (f"\n{self.where}" if self.where else "")
-
-
-class VerifyError(CompileError):
-    """IR that violates invariants; ``violations`` lists them all."""
-
-    def __init__(self, violations: Sequence[Violation], text: str = "") -> None:
-        self.violations = list(violations)
-        count = f"{len(violations)} violation{'s' if len(violations) > 1 else ''} of the IR's invariants"
-        super().__init__("\n".join([f"{count}:", *map(str, violations), *([text] if text else [])]))
-
-
-def verify(module: Module, linear: bool = True, only: Container[str] | None = None) -> None:
-    """Raise ``VerifyError`` unless every invariant holds; with ``linear`` those of memory too.
-
-    ``only``: the functions to verify, if all others are known to be well-formed.
-    """
-    violations = list(_module(module))
-    if violations:
-        raise VerifyError(violations)
-    sound: list[FunctionVerifier] = []
-    for func in module.functions.values():
-        if only is not None and func.name not in only:
-            continue
-        checker = FunctionVerifier(module, func)
-        if checker.run():
-            sound.append(checker)
-        violations += checker.violations
-    if linear and not violations:
-        summaries = Summaries(module)
-        for checker in sound:
-            for message, op, value in faults(checker.func, module, summaries):
-                checker.fail(message, op, value)
-            violations += checker.violations
-    if violations:
-        broken = module.functions.get(violations[0].function)
-        raise VerifyError(violations, print_function(broken) if broken else "")
-
-
-def _module(module: Module) -> Iterator[Violation]:
-    def violation(name: str, message: str) -> Violation:
-        return Violation(message, name, "", module.functions[name].loc if name in module.functions else Loc())
-
-    for name, func in module.functions.items():
-        if name != func.name:
-            yield violation(name, f"is a function that calls itself @{func.name}")
-        if not func.blocks:
-            yield violation(name, "has no blocks")
-            return
-    for name, derived in module.derived.items():
-        if name in module.functions:
-            continue
-        if derived.kind not in ("vjp", "jvp", "fwd", "bwd", "keep"):
-            yield violation(name, f"no kind of derivative: {derived.kind!r}")
-            continue
-        base = signature(module, derived.base)
-        if base is None:
-            yield violation(name, f"derived from @{derived.base}, which does not exist")
-        elif list(derived.wrt) != sorted(set(derived.wrt)) or not all(
-                0 <= i < len(base.params) and carries_adjoint(base.params[i]) for i in derived.wrt):
-            yield violation(name, f"{derived.wrt} are not float parameters of @{derived.base}, in order")
-    for name, rule in module.rules.items():
-        yield from (violation(name, message) for message in _rule(module, name, rule))
-
-
-def _rule(module: Module, name: str, rule: Rule) -> Iterator[str]:
-    """Messages about the differences between a function and its rule (``graph.Rule``)."""
-    known = [signature(module, f) for f in (name, *rule.functions)]
-    if any(s is None for s in known):
-        yield f"its rule names a function that does not exist: {', '.join(rule.functions)}"
-        return
-    base, *found = [s for s in known if s is not None]
-    if list(rule.wrt) != sorted(set(rule.wrt)) or not all(
-            0 <= i < len(base.params) and carries_adjoint(base.params[i]) for i in rule.wrt):
-        yield f"{rule.wrt} in its rule are not float parameters, in order"
-        return
-    wrt, seeds = tuple(base.params[i] for i in rule.wrt), tuple(t for t in base.results if carries_adjoint(t))
-    have = [(s.params, s.results) for s in found]
-    tangents = (base.params + wrt, base.results + seeds)
-    if rule.kind == "vjp" and len(have) in (2, 3):
-        residuals = have[0][1][len(base.results):]
-        want = [(base.params, base.results + residuals), (base.params + residuals + seeds, wrt), tangents][:len(have)]
-    elif rule.kind == "jvp":
-        want = [tangents]
-    elif rule.kind == "checkpoint":
-        want = [(base.params, base.results)]
-    else:
-        yield f"no such rule: {rule.kind!r} of {len(have)} functions"
-        return
-    if have != want:
-        yield f"its rule's functions have other types than a rule of kind {rule.kind!r} has"
-
+from ..dominance import Dominators, dominators
+from ..graph import Block, Edge, Function, Module, Op, Value
+from ..ops import OPS, TERMINATORS, result_types
+from ..signature import signature
+from ..text.printer import FunctionPrinter
+from ..type_rules import TypeRuleError
+from ..types import BOOL, I64, Array, Scalar, Stack, Type
+from .violations import Violation
 
 ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.elementwise)
 

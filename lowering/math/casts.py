@@ -1,0 +1,61 @@
+"""Conversions between dtypes."""
+
+from __future__ import annotations
+
+from ...ir.types import I32, I64, U64, Scalar
+from ..llvm import types
+from .options import Emitter
+from .selection import select
+
+
+def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
+    """Convert ``x`` to another dtype.
+
+    A conversion of float to int truncates, through i32 or i64.  A value out of range gives the least integer of these,
+    as on x86 (``ir.evaluate.fold.whole`` does the same for constants).
+    """
+    a, b, c = types.register(source), types.register(to), e.code
+    if source == to:
+        return x
+    if to.is_bool:
+        zero = types.literal(0, source)
+        return c.fcmp("une", a, x, zero, hint="c") if source.is_float else c.icmp("ne", a, x, zero, hint="c")
+    if source.is_float and to.is_float:
+        return c.cast("fpext" if to.bits > source.bits else "fptrunc", a, x, b)
+    if source.is_float:
+        return _whole(e, source, to, x)
+    if to.is_float:
+        return c.cast("sitofp" if source.is_signed else "uitofp", a, x, b)
+    if a == b:                                       # signed and unsigned
+        return x
+    wider = source.is_bool or to.bits > source.bits
+    return c.cast("trunc" if not wider else "sext" if source.is_signed else "zext", a, x, b)
+
+
+def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
+    """Convert a float to an integer."""
+    a, c = types.register(source), e.code
+    if to is U64:
+        high = c.fcmp("oge", a, x, types.literal(2.0**63, source), hint="c")
+        rest = _whole(e, source, I64, c.arith("fsub", a, x, types.literal(2.0**63, source)))
+        return select(e, to, high, c.arith("xor", "i64", rest, str(I64.low)), _whole(e, source, I64, x))
+    if to not in (I64, I32):
+        first = I32 if to.bits < 32 else I64
+        return cast(e, first, to, _whole(e, source, first, x))
+    above = c.fcmp("oge", a, x, types.literal(float(to.low), source), hint="c")
+    below = c.fcmp("olt", a, x, types.literal(-float(to.low), source), hint="c")
+    fits = c.arith("and", "i1", above, below, hint="c")
+    return select(e, to, fits, c.cast("fptosi", a, x, types.register(to)), str(to.low))
+
+
+def truncates_by_instruction(e: Emitter) -> bool:
+    """True if ``truncated`` may be used."""
+    return e.target.triple.startswith("x86_64")
+
+
+def truncated(e: Emitter, source: Scalar, x: str) -> str:
+    """Convert a float to i64 by the instruction of x86, which returns the least integer for all that does not fit."""
+    a, name, lanes = types.register(source), *(("sse.cvttss2si64", 4) if source.bits == 32 else ("sse2.cvttsd2si64", 2))
+    vector = f"<{lanes} x {a}>"
+    convert = e.writer.declare(f"llvm.x86.{name}", "i64", vector)
+    return e.code.call("i64", convert, (vector, e.code.insert_element(vector, "poison", a, x, 0)))
