@@ -37,6 +37,7 @@ from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
+from .passes.loops.condition_pre import condition_pre
 from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.licm import licm
 from .passes.loops.loop_pre import loop_pre
@@ -165,6 +166,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "cse", _CSE),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
+    ("optimized", "condition_pre", _plain(condition_pre)),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
@@ -272,8 +274,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "size_versions": size_versions, "last_choice": last_choice,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "check_hoisting": check_hoisting, "column_major": column_major, "interchange": _interchanged,
-    "matrix_products": matrix_products, "scalarise": _scalarised,
+    "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
+    "interchange": _interchanged, "matrix_products": matrix_products, "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,

@@ -37,6 +37,15 @@ __device__ __noinline__ void report(unsigned long long *error, unsigned long lon
     error[2] = m;
 }
 
+__global__ void gather_checked(unsigned long long *error, const double *x, long long m, const long long *index,
+                               double *z, long long n) {
+    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n || *(volatile unsigned long long *)error) return;
+    long long k = counted(index[i], m);
+    if (k < 0 || k >= m) return report(error, 1, index[i], m);
+    z[i] = x[k];
+}
+
 __global__ void scatter_add_checked(unsigned long long *error, const double *x, const long long *index, long long given,
                                     double *z, long long m, long long n) {
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;

@@ -20,6 +20,7 @@ from jitad.gpu import assembling
 SOURCE = Path(__file__).parent / "kernels.cu"
 _SECTION = re.compile(r"^\.text\.(\w+):$", re.M)
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:\{ )?(?:@!?U?P\d+ )?\s*([A-Z][\w.]*)(.*?);", re.M)
+_CALLED = re.compile(r"^\$\w+\$\w+:", re.M)             # a function that the kernel calls, behind it
 _GLOBAL = re.compile(r"(LDG|STG|ATOMG|RED|ATOM)\b")
 _WIDTHS = {"128": 16, "64": 8, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 _USED = re.compile(r"entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.S)
@@ -27,7 +28,11 @@ _USED = re.compile(r"entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\
 
 @dataclass(frozen=True)
 class Listing:
-    """A kernel.  Loads of the status, the same word for all threads, are not counted."""
+    """A kernel.
+
+    Not counted: loads of the status, the same word for all threads, and what functions access that a kernel calls: that
+    is the report of an exception.
+    """
 
     instructions: int
     loads: int                     # bytes, of one thread, each access once
@@ -76,7 +81,8 @@ def _listing(body: str, used: int, spills: int) -> Listing:
     code = [(m[1], m[2]) for m in _INSTRUCTION.finditer(body) if m[1] != "NOP"]
     if code and code[-1][0] == "BRA":                     # the last one jumps to itself, behind the end
         code.pop()
-    memory = [name for name, _ in code if _GLOBAL.match(name) and "STRONG.SYS" not in name]
+    own = [m[1] for m in _INSTRUCTION.finditer(_CALLED.split(body, maxsplit=1)[0])]
+    memory = [name for name in own if _GLOBAL.match(name) and "STRONG.SYS" not in name]
     loads = sum(_width(name) for name in memory if name.startswith("LDG"))
     return Listing(len(code), loads, sum(map(_width, memory)) - loads, used, spills)
 

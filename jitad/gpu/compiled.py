@@ -134,6 +134,21 @@ class DeviceCompiled(Compiled):
             return self._result(driver, results)
         return enter
 
+    def _copied(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """As ``run``, for arguments among which are arrays of NumPy."""
+        target = self.target
+
+        def copy_and_run(*given: Any) -> Any:
+            arguments = Arguments(driver_of(target))
+            try:
+                return run(*[arguments.leaf(x) if type(x) is np.ndarray else x for x in given])
+            except BaseException as error:
+                error.__traceback__ = shown(error)
+                raise
+            finally:
+                arguments.free()
+        return copy_and_run
+
     def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
         return super().captured(leaves) if self.program.guards or self.program.captured else []
 
@@ -143,7 +158,8 @@ class DeviceCompiled(Compiled):
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> Entry | None:
         """An entry point for calls of this shape, if there can be one."""
-        entry = None if shape.keywords else entry_point(self, self.target, self._entered())
+        run = self._entered()
+        entry = None if shape.keywords else entry_point(self, self.target, run, self._copied(run))
         if entry is not None:
             self.entries[shape] = entry
         return entry

@@ -201,18 +201,20 @@ class CudaDriver:
             self._call("cuMemFree", address)
 
     def upload(self, address: int, source: np.ndarray) -> None:
-        self._enter()
-        size, start = source.nbytes, source.__array_interface__["data"][0]
+        if not getattr(self._local, "entered", False):
+            self._enter()
+        size = source.nbytes
         if size == 0:
             return
-        if self.capture is not None:
-            start = self.capture.kept(start, size)
         with self._lock:
             staged = size <= STAGED and self.capture is None and not self._busy
             before, self._busy = self._busy, True
             try:
                 if staged:
-                    start = self._stage(start, size)
+                    start = self._stage(source, size)
+                else:
+                    start = source.__array_interface__["data"][0]
+                    start = start if self.capture is None else self.capture.kept(start, size)
                 self._call("cuMemcpyHtoDAsync", address, start, size, self.stream, doing="upload")
             finally:
                 self._busy = before
@@ -220,19 +222,22 @@ class CudaDriver:
             self._wait()                                   # the user may change the array after the call
 
     @cached_property
-    def _staging(self) -> int:
-        return int(self._call("cuMemHostAlloc", STAGING, 0, doing=f"{STAGING} bytes of staging memory"))
+    def _staging(self) -> tuple[int, memoryview]:
+        """Pinned memory: its address, and its bytes."""
+        address = int(self._call("cuMemHostAlloc", STAGING, 0, doing=f"{STAGING} bytes of staging memory"))
+        return address, memoryview((ctypes.c_char * STAGING).from_address(address)).cast("B")
 
-    def _stage(self, start: int, size: int) -> int:
+    def _stage(self, source: np.ndarray, size: int) -> int:
         """The address of a copy in pinned memory that lives until the device has read it."""
-        aligned = -(-size // 16) * 16
+        address, window = self._staging
+        aligned = (size + 15) & -16
         if self._staged + aligned > STAGING:
             self._wait()
             self._staged = 0
-        target = self._staging + self._staged
-        ctypes.memmove(target, start, size)
-        self._staged += aligned
-        return target
+        at = self._staged
+        window[at:at + size] = source.data.cast("B")        # in a tenth of the time of finding its address
+        self._staged = at + aligned
+        return address + at
 
     def download(self, target: np.ndarray, address: int) -> None:
         self._enter()

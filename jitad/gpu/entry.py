@@ -1,11 +1,12 @@
 """Entry points of functions that run on a device: machine code that recognises a call, and the Python that makes it.
 
 As for functions of the CPU (``lowering/python/entry_point.py``), calls of the object that a user holds go to machine
-code, which tests the types of the arguments and the guards on captured state.  It takes numbers of Python and device
-arrays, which it knows by their class and by the object that describes their kind (``DeviceArray.kind``).  Then it calls
-``run`` with the arguments and the captured values: numbers as they are, of arrays ``DeviceArray.passed``.  Any other
-call goes on to the next entry, and at last to ``DeviceDispatcher``, which makes ``kind`` and ``passed`` if an array
-lacks them.
+code, which tests the types of the arguments and the guards on captured state.  It takes numbers of Python, device
+arrays, which it knows by their class and by the object that describes their kind (``DeviceArray.kind``), and arrays of
+NumPy.  Then it calls ``run`` with the arguments and the captured values: numbers as they are, of device arrays
+``DeviceArray.passed``.  If there is an array of NumPy it calls ``copy_and_run``, which takes these as they are.  Any
+other call goes on to the next entry, and at last to ``DeviceDispatcher``, which makes ``kind`` and ``passed`` if an
+array lacks them.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def _is_array(leaf: Leaf) -> bool:
     return isinstance(leaf.type, Array) and leaf.type.rank > 0
 
 
-def entry_point(compiled: Compiled, target: str, run: Callable[..., Any]) -> Entry | None:
-    """An entry that passes calls on to ``run``; None if a guard cannot be tested by machine code."""
+def entry_point(compiled: Compiled, target: str, run: Callable[..., Any], copy_and_run: Callable[..., Any]
+                ) -> Entry | None:
+    """An entry that passes calls on; None if a guard cannot be tested by machine code."""
     program = compiled.program
     entry = Entry(NAME, Prototype(NAME, (), ()), (), len(compiled.signature.leaves), (), LEAF, "", False,
                   compiled.failures)
@@ -58,17 +60,17 @@ def entry_point(compiled: Compiled, target: str, run: Callable[..., Any]) -> Ent
     with capi.recording() as objects:
         try:
             _write(writer, entry, target, list(compiled.signature.leaves),
-                   list(zip(program.captured, program.captured_leaves)), program.guards, run)
+                   list(zip(program.captured, program.captured_leaves)), program.guards, (run, copy_and_run))
         except Unreadable:
             return None
     native = cpu.Native(writer.text(), Options(), [NAME], {})
     entry.code = native.address(NAME)
-    compiled.kept += [entry, native, objects, run]
+    compiled.kept += [entry, native, objects, run, copy_and_run]
     return entry
 
 
 def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], captured: Sequence[tuple[Place, Leaf]],
-           guards: Sequence[Any], run: Callable[..., Any]) -> None:
+           guards: Sequence[Any], runs: tuple[Callable[..., Any], Callable[..., Any]]) -> None:
     code = Assembly()
     likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
     unboxer = Unboxer(code, code.label("miss"), likely)
@@ -77,17 +79,23 @@ def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], cap
     unboxer.require_equal("ptr", "%kwnames", "null")
     slots = Attributes(unboxer, Hints((), 0))
     given = [unboxer.load("ptr", "%args", 8 * k) for k in range(len(leaves))]
-    given = [_require(unboxer, slots, obj, leaf, target) for obj, leaf in zip(given, leaves)]
+    copies: list[str] = []
+    given = [_require(unboxer, slots, obj, leaf, target, copies) for obj, leaf in zip(given, leaves)]
     if guards or captured:
         reads = _Reads(unboxer, guards, captured, {}, False)
         entry.hints = reads.hints
         found = reads.objects_of_captured()
-        given += [_require(unboxer, slots, obj, leaf, target) for obj, (_, leaf) in zip(found, captured)]
+        given += [_require(unboxer, slots, obj, leaf, target, copies) for obj, (_, leaf) in zip(found, captured)]
     code.do(f"store ptr {capi.memory(entry.mark)}, ptr {unboxer.at('%callable', LAST)}, align 8")
     passed = code.alloca("ptr", max(len(given), 1))
     for k, obj in enumerate(given):
         code.do(f"store ptr {obj}, ptr {unboxer.at(passed, 8 * k)}, align 8")
-    made = code.op(f"call ptr {function('PyObject_Vectorcall')}(ptr {pointer(run)}, ptr {passed}, "
+    run, copy_and_run = map(pointer, runs)
+    some = "false"
+    for copy in copies:
+        some = code.op(f"or i1 {some}, {copy}", "c")
+    chosen = code.op(f"select i1 {some}, ptr {copy_and_run}, ptr {run}", "run")
+    made = code.op(f"call ptr {function('PyObject_Vectorcall')}(ptr {chosen}, ptr {passed}, "
                    f"i64 {len(given)}, ptr null)", "made")
     code.end(f"ret ptr {made}")
     code.start(miss)
@@ -99,16 +107,39 @@ def _write(writer: Writer, entry: Entry, target: str, leaves: Sequence[Any], cap
     writer.outside(capi.symbols(text))
 
 
-def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: str) -> str:
-    """The value passed for an object, tested to be a number, or a contiguous array, of the type of ``leaf``."""
+def _require(unboxer: Unboxer, slots: Attributes, obj: str, leaf: Leaf, target: str, copies: list[str]) -> str:
+    """The value passed for an object, tested to be a number, or a contiguous array, of the type of ``leaf``.
+
+    ``copies`` gets the condition that it is an array of NumPy.
+    """
     if not isinstance(leaf.type, Array):
         unboxer.leaf(leaf, obj)
         return obj
-    unboxer.require_type(obj, DeviceArray)
+    code = unboxer.code
+    on_device, on_host, done = (code.label(h) for h in ("on_device", "on_host", "array"))
+    kind = unboxer.load("ptr", obj, capi.OB_TYPE)
+    code.branch(code.op(f"icmp eq ptr {kind}, {pointer(DeviceArray)}", "c"), on_device, on_host, unboxer.likely)
+    passed, copied = code.phi("ptr", done), code.phi("i1", done, "copied")
+    code.start(on_host)
+    unboxer.array(leaf.type, obj)
+    code.add_incoming(passed, obj)
+    code.add_incoming(copied, "true")
+    code.jump(done)
+    code.start(on_device)
+    code.add_incoming(passed, _device_array(unboxer, slots, obj, leaf.type, target))
+    code.add_incoming(copied, "false")
+    code.jump(done)
+    code.start(done)
+    copies.append(copied)
+    return passed
+
+
+def _device_array(unboxer: Unboxer, slots: Attributes, obj: str, t: Array, target: str) -> str:
+    """The host program's view of a ``DeviceArray``, tested to be contiguous, and of the type."""
     found = slots.read(obj, DeviceArray, ("_kind", "_passed", "shape"), ())
-    kind = kind_of(target, leaf.type.dtype.np, tuple(n == 1 for n in leaf.type.dims))
+    kind = kind_of(target, t.dtype.np, tuple(n == 1 for n in t.dims))
     unboxer.require_all(f"eq ptr {found['_kind']}, {pointer(kind)}", f"ne ptr {found['_passed']}, {pointer(None)}")
-    for axis, n in enumerate(leaf.type.dims):
+    for axis, n in enumerate(t.dims):
         if n not in (None, 1):
             size = unboxer.load("ptr", found["shape"], capi.TUPLE_ITEMS + 8 * axis)
             unboxer.require_equal("i64", unboxer.integer(size), str(n))

@@ -5,6 +5,7 @@ Unreachable blocks are in no map: they dominate no block and no block dominates 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -39,14 +40,10 @@ def blocks_from(first: Block) -> list[Block]:
 
 def shape_of_control(func: Function) -> list[Any]:
     """The blocks, their terminators and successors: everything on which an analysis of control flow depends."""
-    shape: list[Any] = []
-    for b in func.blocks:
-        shape.append(b)
-        if b.term is not None:
-            shape.append(b.term.name)
-            for e in b.term.edges:
-                shape.append(e.block)
-    return shape
+    terms = [b.term for b in func.blocks]
+    edges = [term.edges if term is not None else [] for term in terms]
+    return [[*func.blocks], [term.name if term is not None else "" for term in terms],
+            [*map(len, edges)], [e.block for found in edges for e in found]]
 
 
 def dominators(func: Function) -> Dominators:
@@ -82,11 +79,18 @@ class Dominators:
                     self.back.append((b, s))
         immediate = self._iterate()
         self.idom: dict[Block, Block | None] = {self.order[0]: None}
-        self.children: dict[Block, list[Block]] = {b: [] for b in self.order}
         for i, b in enumerate(self.order[1:], 1):
-            parent = self.idom[b] = self.order[immediate[i]]
-            self.children[parent].append(b)
-        self._enter, self._leave = self._intervals()
+            self.idom[b] = self.order[immediate[i]]
+        self._enter, self._leave = self._intervals(immediate)
+
+    @cached_property
+    def children(self) -> dict[Block, list[Block]]:
+        """The blocks that each block dominates immediately, in reverse postorder."""
+        found: dict[Block, list[Block]] = {b: [] for b in self.order}
+        for b, parent in self.idom.items():
+            if parent is not None:
+                found[parent].append(b)
+        return found
 
     @cached_property
     def frontiers(self) -> dict[Block, set[Block]]:
@@ -134,22 +138,21 @@ class Dominators:
                     idom[b], changed = new, True
         return idom
 
-    def _intervals(self) -> tuple[dict[Block, int], dict[Block, int]]:
-        """The times at which a walk of the tree enters and leaves each block; ancestors have larger intervals."""
-        enter: dict[Block, int] = {}
-        leave: dict[Block, int] = {}
-        clock = 0
-        todo: list[tuple[Block, bool]] = [(self.order[0], False)]
-        while todo:
-            block, done = todo.pop()
-            if done:
-                leave[block] = clock
-            else:
-                enter[block] = clock
-                todo.append((block, True))
-                todo.extend((c, False) for c in reversed(self.children[block]))
-            clock += 1
-        return enter, leave
+    def _intervals(self, parents: Sequence[int]) -> tuple[dict[Block, int], dict[Block, int]]:
+        """The positions of each block and of the last block below it in a walk of the tree.
+
+        ``parents``: the immediate dominators by number, which are less than the blocks' own.
+        """
+        size = [1] * len(parents)
+        for i in range(len(parents) - 1, 0, -1):
+            size[parents[i]] += size[i]
+        enter, free = [0] * len(parents), [1] * len(parents)         # free: the next position below a block
+        for i in range(1, len(parents)):
+            parent = parents[i]
+            enter[i] = at = free[parent]
+            free[parent] = at + size[i]
+            free[i] = at + 1
+        return dict(zip(self.order, enter)), {b: at + n - 1 for b, at, n in zip(self.order, enter, size)}
 
 
 def _meet(idom: Sequence[int], a: int, b: int) -> int:
@@ -170,39 +173,43 @@ def strongly_connected(following: Mapping[Node, Sequence[Node]], roots: Iterable
     Each is in the order in which it was entered.
     ``following``: the successors of each node.
     """
-    number: dict[Node, int] = {}
-    lowest: dict[Node, int] = {}
+    number: dict[Node, float] = {}                       # infinite once the component is complete
+    lowest: dict[Node, float] = {}
     found: list[list[Node]] = []
     stack: list[Node] = []
-    height: dict[Node, int] = {}                         # of the stack below each node
-    waiting: set[Node] = set()
     path: list[tuple[Node, Iterator[Node]]] = []
-
-    def enter(node: Node) -> None:
-        number[node] = lowest[node] = len(number)
-        height[node] = len(stack)
-        stack.append(node)
-        waiting.add(node)
-        path.append((node, iter(following[node])))
-
     for root in roots:
-        if root not in number:
-            enter(root)
+        if root in number:
+            continue
+        number[root] = lowest[root] = len(number)
+        stack.append(root)
+        path.append((root, iter(following[root])))
         while path:
             node, rest = path[-1]
             for s in rest:
-                if s not in number:
-                    enter(s)
+                if (known := number.get(s)) is None:
+                    number[s] = lowest[s] = len(number)
+                    stack.append(s)
+                    path.append((s, iter(following[s])))
                     break
-                if s in waiting:
-                    lowest[node] = min(lowest[node], number[s])
+                if known < lowest[node]:
+                    lowest[node] = known
             else:
                 path.pop()
-                if path:
-                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
-                if lowest[node] == number[node]:
-                    component = stack[height[node]:]
-                    del stack[height[node]:]
-                    waiting.difference_update(component)
-                    found.append(component)
+                low = lowest[node]
+                if path and low < lowest[path[-1][0]]:
+                    lowest[path[-1][0]] = low
+                if low == number[node]:
+                    found.append(_take_from(stack, node))
+                    number.update(dict.fromkeys(found[-1], math.inf))
     return found[::-1]
+
+
+def _take_from(stack: list[Node], node: Node) -> list[Node]:
+    """Remove ``node`` and what is above it from a stack, and return it."""
+    start = len(stack) - 1
+    while stack[start] != node:
+        start -= 1
+    taken = stack[start:]
+    del stack[start:]
+    return taken

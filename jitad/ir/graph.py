@@ -116,7 +116,9 @@ class Op:
         self.name = name
         self.operands = list(operands)
         self.attrs: dict[str, Any] = attrs or {}
-        self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+        self.results = results = list[Value]()
+        for t in result_types:                               # mostly one; a comprehension is a call
+            results.append(Value(t, self, len(results)))
         self.edges = list(edges)
         self.regions: Sequence[Block] = ()
         self.loc = loc

@@ -23,7 +23,7 @@ def users(ops: Iterable[Op]) -> dict[Value, list[Op]]:
     found: dict[Value, list[Op]] = {}
     get = found.get
     for op in ops:
-        for v in op.used():
+        for v in op.used() if op.edges else op.operands:
             if (readers := get(v)) is not None:
                 readers.append(op)
             else:

@@ -58,7 +58,7 @@ class FunctionBuilder(ABC):
         self.block: Block = func.entry                   # the block being lowered
         self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
-        self.widest = ""                                 # the attribute of functions with loops over vector functions
+        self.width = ""                                  # the attribute of a function that prefers the widest vectors
         self.failure = self.body.label("fail")
         self.status = self.body.phi("i32", self.failure, "status")
 
@@ -205,6 +205,7 @@ class FunctionBuilder(ABC):
         code.replace(head, found[0])
         for out, final in zip(outs, found[1]):
             code.add_incoming(out, final)
+        self.width = self.target.full_width
         return True
 
     def _whole_vectors(self, n: str) -> str:
@@ -212,6 +213,7 @@ class FunctionBuilder(ABC):
         bits = self.target.vector_bits
         if n != str(LANES) or not bits or LANES * 64 < bits:
             return ""
+        self.width = self.target.full_width
         return self.writer.vector_note(LANES * 64 // bits)
 
     def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:

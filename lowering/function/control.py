@@ -164,7 +164,7 @@ class Flow:
             return ""
         if all(op.name not in libmvec.OPS for op in loop.head.ops):
             return ""
-        self.fn.widest = libmvec.WIDEST
+        self.fn.width = self.fn.target.full_width
         return libmvec.masked(self.fn.writer)
 
     def _plain_edge(self, edge: Edge) -> bool:

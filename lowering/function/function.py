@@ -89,7 +89,7 @@ class FunctionLowering(FunctionBuilder):
             cut_long_blocks(self)
         result = types.result_struct(self.func.result_types)
         name = symbol(self.func.name)
-        attributes = self.module.function_attributes(self.func) + self.widest
+        attributes = self.module.function_attributes(self.func) + self.width
         head = f"define internal {result} {global_name(name)}({params}) {attributes}"
         self.writer.function(name, f"{head} {{\n{self.code.text()}\n}}\n")
 

@@ -28,7 +28,7 @@ class Access(NamedTuple):
 
     def may_meet(self, other: Access, parameters: Set[str]) -> bool:
         """True if the two may access one element in different iterations."""
-        if not (self.is_store or other.is_store) or (self.base, self.at) == (other.base, other.at):
+        if not (self.is_store or other.is_store) or self.base == other.base and self.at == other.at:
             return False
         if self.sources and other.sources and self.sources.isdisjoint(other.sources) and \
                 any(parameters.isdisjoint(sources) for sources in (self.sources, other.sources)):
@@ -49,9 +49,15 @@ class Sources:
                       if i.opcode == "call" and i.detail.startswith("@jitad.reserve")}
         self.phis = {name: [v for v, _ in incoming] for label in code.labels()
                      for name, type, incoming in code.phis_of(label) if type == "ptr"}
+        self._known: dict[str, frozenset[str]] = {}
 
     def of(self, base: str) -> frozenset[str]:
         """The sources of an array; empty if they are not known, or too many."""
+        if base not in self._known:
+            self._known[base] = self._find(base)
+        return self._known[base]
+
+    def _find(self, base: str) -> frozenset[str]:
         found, todo, seen = set[str](), [base], {base}
         while todo:
             if (name := todo.pop()) in self.ends:

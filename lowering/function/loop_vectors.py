@@ -99,7 +99,8 @@ class _Loop:
                 self.terms[adding[i.result]] = self._of(self.sums[adding[i.result]][1])
             elif i.result in needed:
                 self._line(i)
-        if any(a.may_meet(b, fn.parameters.keys()) for k, a in enumerate(self.accesses) for b in self.accesses[:k]):
+        accesses = set(self.accesses)
+        if any(a.may_meet(b, fn.parameters.keys()) for a in accesses if a.is_store for b in accesses):
             raise _Refused
 
     # --- the shape of the loop --------------------------------------------------------------------

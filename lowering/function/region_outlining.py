@@ -20,11 +20,12 @@ values that no region computes are arguments.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from itertools import chain
 
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.code import Fragment, branch, jump, text_of
 from ..llvm.emit import global_name
-from ..llvm.instruction import Instruction
+from ..llvm.instruction import Instruction, have_vectors, local_names
 from .code_regions import SLOTS, Region, all_loops, edges, may_be_vectorised, regions, split_long_blocks
 from .loop_vectors import vectorise_simple_loops
 
@@ -38,6 +39,7 @@ def outline_regions(fn: FunctionBuilder) -> bool:
     code = fn.code
     if fn.target.is_gpu or fn.func.name in fn.module.recursive:      # recursion counts on its frames
         return False
+    code.close_gaps()
     if sum(len(code.block(label)) for label in code.labels()) <= LEAST:
         return False
     following = edges(code, fn.failure)
@@ -122,7 +124,7 @@ class _Outlining:
 
     def _names_of(self, labels: Iterable[str]) -> set[str]:
         """The names that the instructions of some blocks read."""
-        return {name for label in labels for i in self.code.block(label) for name in i.reads()}
+        return local_names(chain.from_iterable(map(self.code.block, labels)))
 
     def _names(self, region: Region) -> set[str]:
         """The names that a region reads, those of the phis behind it included."""
@@ -146,8 +148,8 @@ class _Outlining:
         """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
         straight = not any(s in self.heads and s in group for label in group for s in code.successors(label))
-        wide = any(i.has_vectors() for label in group if label not in self.own
-                   for i in (*code.phi_lines(label), *code.block(label)))
+        wide = have_vectors(i for label in group if label not in self.own
+                            for i in (*code.phi_lines(label), *code.block(label)))
         args = {name: self.given[name] for name in sorted(
             name for name in self.used[k] if name not in self.made and name != "%ctx")}
         begin, end = Fragment(code), Fragment(code)
@@ -166,7 +168,7 @@ class _Outlining:
         writer, args_text = self.fn.writer, "".join(f", {type} {name}" for name, type in args.items())
         symbol = writer.fresh(f"{self.fn.func.name}.region")
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
-               f"nounwind noinline{writer.vector_stack}{self.fn.widest}"
+               f"nounwind noinline{writer.vector_stack}{self.fn.width}"
         if self.vectors.isdisjoint(group) and not wide:
             writer.finished(symbol, "hidden " + head, blocks, straight)
         else:

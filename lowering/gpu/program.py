@@ -21,6 +21,7 @@ from .host.host_code import HostCode, HostFunction
 from .host.launch_builder import LaunchBuilder
 from .host.plan import Plan
 from .image import Image
+from .index_checks import move_index_checks
 
 
 @dataclass
@@ -101,11 +102,18 @@ def compile_program(module: Module, root: str, options: Options, instrumented: b
     the order in which threads run.  ``library()``: the name of the driver's library for products, or "".
     ``format``: what products of f32 may round their operands to (``tensor_cores.FORMATS``), or "".
     """
-    failures = Failures(module)
     loops = to_loops(module, LOCAL, device=True)
+    return compile_loops(loops, root, options, Failures(module), instrumented, deterministic, library, format)
+
+
+def compile_loops(loops: Module, root: str, options: Options, failures: Failures, instrumented: bool = False,
+                  deterministic: bool = False, library: Callable[[], str] = lambda: "", format: str = ""
+                  ) -> DeviceProgram:
+    """As ``compile_program``, for a module at the loop level, which it changes."""
     host = partition.host_functions(loops, root)
     for name in host:
         fuse_rows(loops.functions[name])
+        move_index_checks(loops.functions[name], loops.exceptions)
         partition.serial_loops(loops, loops.functions[name], host)
         partition.serial_runs(loops, loops.functions[name], host, root)
     writer, plan = Writer(), Plan()

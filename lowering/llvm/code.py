@@ -116,6 +116,12 @@ class Code(InstructionBuilder):
         for label in self._blocks:
             yield from self.block(label)
 
+    def close_gaps(self) -> None:
+        """Join the parts of each block, when nothing will be inserted any longer."""
+        for label, parts in self._blocks.items():
+            if len(parts) > 1:
+                self._blocks[label] = [self.block(label)]
+
     def labels(self) -> list[str]:
         """The labels of the blocks that have been started."""
         return list(self._blocks)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .code import text_of
-from .instruction import Instruction
+from .instruction import Instruction, global_names
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
@@ -159,7 +159,7 @@ class Writer:
         self._declared[name] = f"declare {head}"
         home = self._straight if straight else self._finished
         home[name] = f"define {head} {{\n{text_of(blocks)}\n}}\n"
-        self._called[name] = {x for _, block in blocks for i in block for x in i.globals()}
+        self._called[name] = global_names(i for _, block in blocks for i in block)
         return global_name(name)
 
     def fresh(self, stem: str) -> str:

@@ -36,16 +36,9 @@ class Instruction(NamedTuple):
 
     def reads(self) -> list[str]:
         """The local values that it reads."""
-        called = (self.detail,) if self.opcode == "call" else ()
-        return [x for x in (*called, *self.operands) if x[0] == "%"]
-
-    def globals(self) -> list[str]:
-        """The functions and variables of the module that it mentions."""
-        return [x for x in (self.detail, *self.operands) if x[:1] == "@"]
-
-    def has_vectors(self) -> bool:
-        """True if its result or an operand is a vector."""
-        return any([t[0] == "<" for t in (self.type, *self.types)])
+        if self.opcode == "call" and self.detail[0] == "%":
+            return [x for x in (self.detail, *self.operands) if x[0] == "%"]
+        return [x for x in self.operands if x[0] == "%"]
 
     def renamed(self, names: Mapping[str, str]) -> Instruction:
         """The instruction with other operands."""
@@ -57,6 +50,34 @@ class Instruction(NamedTuple):
     def retargeted(self, old: str, new: str) -> Instruction:
         """The terminator with another label."""
         return self._replace(targets=tuple([new if label == old else label for label in self.targets]))
+
+
+def names_in(instructions: Iterable[Instruction]) -> set[str]:
+    """The functions that are called, details of other kinds, and all operands: constants too, each once."""
+    found = set[str]()
+    for _, _, _, operands, _, _, detail, _, _ in instructions:
+        found.update(operands)
+        found.add(detail)
+    return found
+
+
+def local_names(instructions: Iterable[Instruction]) -> set[str]:
+    """The local values that some instructions read."""
+    return {x for x in names_in(instructions) if x[:1] == "%"}
+
+
+def global_names(instructions: Iterable[Instruction]) -> set[str]:
+    """The functions and variables of the module that some instructions mention."""
+    return {x for x in names_in(instructions) if x[:1] == "@"}
+
+
+def have_vectors(instructions: Iterable[Instruction]) -> bool:
+    """True if a result or an operand is a vector."""
+    types = set[str]()
+    for i in instructions:
+        types.add(i.type)
+        types.update(i.types)
+    return any(t[0] == "<" for t in types)
 
 
 def lines(instructions: Iterable[Instruction]) -> list[str]:

@@ -37,3 +37,12 @@ class Target:
         """The width of the widest vectors that the processor is known to have, or 0."""
         have = self.features.split(",")
         return next((bits for feature, bits in _VECTORS if feature in have), 0)
+
+    @property
+    def full_width(self) -> str:
+        """The attribute of a function whose loops are to use the widest vectors.
+
+        LLVM prefers 256 bits on Intel's processors with AVX-512.  A vector function takes much the same time for 512,
+        and vectors of 512 bits that are written out would be split and joined.
+        """
+        return ' "prefer-vector-width"="512"' if self.vector_bits == 512 else ""

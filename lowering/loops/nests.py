@@ -108,7 +108,7 @@ class NestPrinter(Printer):
         fn, inner = self.fn, loops[-1]
         calls = libmvec.masks_tails(fn.target.features) and any(op.name in libmvec.OPS for op in inner.regions[0].ops)
         if calls:
-            fn.widest = libmvec.WIDEST
+            fn.width = fn.target.full_width
         if not loops[0].attrs.get("independent"):
             return ""
         if idioms.transposed(loops) is not None:

@@ -107,11 +107,6 @@ def masks_tails(features: str) -> bool:
     return library() is not None and all(f"+{f}" in features.split(",") for f in ("avx512f", "avx512bw", "avx512vl"))
 
 
-# An attribute of functions with loops over vector functions, which take much the same time for 512 bits as for the 256
-# that LLVM prefers on Intel's processors.  It has no metadata for one loop that does not print remarks.
-WIDEST = ' "prefer-vector-width"="512"'
-
-
 def masked(writer: Writer) -> str:
     """Loop metadata that asks for a masked tail."""
     return writer.loop('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"')

@@ -74,7 +74,10 @@ class Plan:
         if op.results and op.results[0] in self.accumulate:
             operands += self.accumulate[op.results[0]].operands
         for v in operands:
-            yield from self.leaves(v)
+            if v in self.lazy:
+                yield from self.leaves(v)
+            elif is_array(v):
+                yield v
 
 
 def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) -> Plan:

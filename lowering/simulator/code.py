@@ -101,7 +101,7 @@ def _routine(name: str) -> str:
 def _module(image: Image, parts: Prepared, checked: bool) -> Iterator[str]:
     yield f'target triple = "{target().triple}"\ntarget datalayout = "{target().layout}"'
     yield f"@gpu.state = global [{SIZE} x i8] zeroinitializer, align 64"
-    room = parts.shared_bytes + (SHARED_MOST if parts.dynamic else 0)
+    room = max((block.end for block in parts.shared.values()), default=0) + (SHARED_MOST if parts.dynamic else 0)
     yield f"@gpu.shared = addrspace(3) global [{max(room, 16)} x i8] zeroinitializer, align 256"
     if checked and parts.globals:
         yield f"@gpu.globals = global [{len(parts.globals)} x ptr] [{', '.join(at for at, _, _ in parts.globals)}]"
@@ -114,7 +114,8 @@ def _module(image: Image, parts: Prepared, checked: bool) -> Iterator[str]:
             yield from _checks(name, kind)
     for kernel in image.kernels:
         alone = kernel.name not in parts.collective
-        yield expanded(_entry_text(kernel.name, parts.parameters[kernel.name], alone, bool(parts.shared)), "@gpu.state")
+        shares = bool(parts.shared[kernel.name].arrays)
+        yield expanded(_entry_text(kernel.name, parts.parameters[kernel.name], alone, shares), "@gpu.state")
 
 
 _POLLS = """

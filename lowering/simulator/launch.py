@@ -14,7 +14,7 @@ from ..gpu.image import Kernel
 from ..llvm import capi
 from . import fibers, races, reports
 from .code import Loaded, runtime
-from .memory import SHARED_MOST, Memory
+from .memory import SHARED_MOST, SHARED_STATIC, Memory
 from .state import RECORD_SIZE
 
 MOST_THREADS = 1024
@@ -59,8 +59,11 @@ def _require(kernel: Kernel, grid: int, args: Sequence[int | float], shared: int
         refuse(f"a grid cannot have {grid} blocks")
     if len(args) != len(kernel.params):
         refuse(f"{len(args)} arguments for {len(kernel.params)} parameters")
-    if shared < 0 or shared + loaded.prepared.shared_bytes > SHARED_MOST:
-        refuse(f"{shared + loaded.prepared.shared_bytes} bytes of shared memory, and a block has {SHARED_MOST}")
+    static = loaded.prepared.shared[kernel.name].size
+    if static > SHARED_STATIC:
+        refuse(f"{static} bytes of shared arrays, and a kernel may have {SHARED_STATIC}")
+    if shared < 0 or shared + static > SHARED_MOST:
+        refuse(f"{shared + static} bytes of shared memory, and a block has {SHARED_MOST}")
     if loaded.checked and grid > races.BLOCK_MASK:
         refuse(f"the race detector takes grids of up to {races.BLOCK_MASK} blocks")
 
@@ -86,13 +89,13 @@ def _run(loaded: Loaded, kernel: Kernel, grid: int, args: Sequence[int | float],
     stacks = fibers.take(count)
     records = ctypes.create_string_buffer(count * RECORD_SIZE)
     permutations = [] if order is None else _permutations(order, kernel.block, grid)
-    tables = [*permutations, *(_checks(loaded, shared, memory) if loaded.checked else ())]
+    tables = [*permutations, *(_checks(loaded, kernel, shared, memory) if loaded.checked else ())]
     state.block_size, state.grid, state.plain = kernel.block, grid, alone
     state.entry, state.args = loaded.entries[kernel.name], ctypes.addressof(buffer)
     state.fibers, state.stacks = ctypes.addressof(records), stacks.address
     if permutations:
         state.order, state.blocks = (p.ctypes.data for p in permutations)
-    state.shared, state.shared_bytes = loaded.shared_address, loaded.prepared.shared_bytes + shared
+    state.shared, state.shared_bytes = loaded.shared_address, loaded.prepared.shared[kernel.name].end + shared
     state.save, state.restore, state.signals = map(capi.address, _PYTHON)
     try:
         _start()(loaded.state_address)                           # raises KeyboardInterrupt etc.
@@ -116,7 +119,7 @@ def _permutations(seed: int, threads: int, blocks: int) -> list[np.ndarray]:
     return [random.permutation(threads).astype(np.int32), random.permutation(blocks).astype(np.int32)]
 
 
-def _checks(loaded: Loaded, shared: int, memory: Memory | None) -> list[np.ndarray]:
+def _checks(loaded: Loaded, kernel: Kernel, shared: int, memory: Memory | None) -> list[np.ndarray]:
     """Fill in the fields for checks; returns the tables, which the caller keeps."""
     state, parts = loaded.state, loaded.prepared
     if memory is None or not memory.checked:
@@ -126,9 +129,10 @@ def _checks(loaded: Loaded, shared: int, memory: Memory | None) -> list[np.ndarr
     state.owners, state.allocations = memory.owners.ctypes.data, memory.allocations.ctypes.data
     state.coarse, state.fine = memory.cells.coarse, memory.cells.fine
     state.shared_coarse, state.shared_fine = memory.shared_cells.coarse, memory.shared_cells.fine
-    arrays = _table([(at, shared if name == parts.dynamic else size, 0) for name, at, size in parts.shared])
+    block = parts.shared[kernel.name].arrays
+    arrays = _table([(at, shared if name == parts.dynamic else size, 0) for name, at, size in block])
     ranges = _table([*loaded.ranges(), *memory.ranges()])
-    state.arrays, state.array_count = arrays.ctypes.data, len(parts.shared)
+    state.arrays, state.array_count = arrays.ctypes.data, len(block)
     state.ranges, state.range_count = ranges.ctypes.data, len(loaded.ranges()) + len(list(memory.ranges()))
     return [arrays, ranges]
 

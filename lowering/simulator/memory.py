@@ -31,6 +31,8 @@ QUARANTINE = 64 << 20
 GARBAGE = 0xFF
 SHARED_MOST = 227 << 10
 """Bytes of shared memory that a block may have: the limit of sm_90."""
+SHARED_STATIC = 48 << 10
+"""Bytes of the shared arrays that a kernel may have, besides one whose size a launch gives: what ``ptxas`` accepts."""
 
 
 def _address(region: mmap.mmap) -> int:

@@ -104,7 +104,8 @@ class _Report:
         """An address as an array and an offset."""
         offset = address - self.state.shared
         if 0 <= offset < self.state.shared_bytes:
-            name, start, size = max((a for a in self.loaded.prepared.shared if a[1] <= offset), key=lambda a: a[1])
+            arrays = self.loaded.prepared.shared[self.kernel.name].arrays
+            name, start, size = max((a for a in arrays if a[1] <= offset), key=lambda a: a[1])
             size = self.state.shared_bytes - start if name == self.loaded.prepared.dynamic else size
             return f"the shared array {name} ({size} bytes) + {offset - start}"
         offset = address - self.state.heap

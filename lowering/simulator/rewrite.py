@@ -5,7 +5,8 @@
 * *Polls.*  The head of a loop calls ``@gpu.poll()``, a function that may call itself ``@gpu.check_stack()``.
 * *Checks* (``checked``).  Each access to memory is preceded by ``@gpu.check.read(i32 site, ptr p, i64 bytes)``,
   ``write`` or ``atomic``, unless the address is obviously that of an ``alloca``.
-* *Shared memory.*  Arrays of address space 3 become parts of one array, ``@gpu.shared``.
+* *Shared memory.*  Arrays of address space 3 become parts of one array, ``@gpu.shared``.  Two of them may overlap if no
+  kernel reaches both.
 
 The text has one instruction a line (a ``switch`` may take several), and a label stands alone on its line.  A comment
 ``; FILE:LINE`` at the end of a line is the user's source line.
@@ -14,7 +15,7 @@ The text has one instruction a line (a ``switch`` may take several), and a label
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import CompileError, Loc
@@ -48,18 +49,31 @@ class Site:
 
 
 @dataclass
+class Block:
+    """The shared memory of a kernel: name, offset and size of each array that it reaches, and the end of the last one.
+    """
+
+    arrays: list[tuple[str, int, int]] = field(default_factory=list)
+    end: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of the arrays, which on a device are beside each other."""
+        return sum(size for _, _, size in self.arrays)
+
+
+@dataclass
 class Prepared:
     """The text of an image with what the simulator needs to know of it.
 
-    ``shared``: name, offset and size of each shared array.  ``dynamic``: the one whose size a launch gives, or ``""``.
+    ``shared``: by kernel.  ``dynamic``: the shared array whose size a launch gives, or ``""``.
     ``globals``: an operand, the size, and 1 for constants.  ``collective``: functions that reach a barrier or shuffle.
     ``externals``: result and parameters of each ``@gpu.…`` that is declared.  ``parameters``: their types by function.
     """
 
     text: str = ""
     sites: list[Site] = field(default_factory=list)
-    shared: list[tuple[str, int, int]] = field(default_factory=list)
-    shared_bytes: int = 0
+    shared: dict[str, Block] = field(default_factory=dict)
     dynamic: str = ""
     globals: list[tuple[str, int, int]] = field(default_factory=list)
     collective: set[str] = field(default_factory=set)
@@ -85,6 +99,7 @@ class _Rewriter:
         self.calls: dict[str, set[str]] = {}
         self.waits: set[str] = set()
         self.dynamic = ""
+        self.sizes: dict[str, int] = {}                          # of the shared arrays
         self.places: dict[str, str] = {}
 
     def run(self) -> Prepared:
@@ -97,8 +112,7 @@ class _Rewriter:
                 self.waits.add(name)
         for head, body in functions:
             self._function(head, body)
-        if self.dynamic:                                         # behind all others
-            self._shared(self.dynamic, 0)
+        self._lay_out([_plain(_match(_DEFINE, head)[1]) for head, _ in functions if " internal " not in head])
         self.result.collective = {f for f in self.calls if self.waits & ({f} | self._reached(f))}
         self.result.text = self._placed("\n".join(self.out))
         return self.result
@@ -155,15 +169,23 @@ class _Rewriter:
             self.result.dynamic = _plain(name)
             self.dynamic = name
             return
-        self._shared(name, size)
+        self.sizes[name] = size
 
-    def _shared(self, name: str, size: int) -> None:
-        offset = self.result.shared_bytes
-        self.result.shared.append((_plain(name), offset, size))
-        self.result.shared_bytes = -(-(offset + size) // SHARED_ALIGN) * SHARED_ALIGN
-        if self.checked:
-            self.result.shared_bytes += SHARED_ALIGN             # distance, so that an index that is too large is found
-        self.places[name] = f"getelementptr (i8, ptr addrspace(3) @gpu.shared, i64 {offset})"
+    def _lay_out(self, kernels: Sequence[str]) -> None:
+        """Place the shared arrays: side by side where one kernel reaches both."""
+        reached = {kernel: self._reached(kernel) for kernel in kernels}
+        self.result.shared = {kernel: Block() for kernel in kernels}
+        last = {self.dynamic: 0} if self.dynamic else {}
+        for name, size in (self.sizes | last).items():
+            blocks = [self.result.shared[kernel] for kernel in kernels if _plain(name) in reached[kernel]]
+            offset = max((block.end for block in blocks), default=0)
+            end = -(-(offset + size) // SHARED_ALIGN) * SHARED_ALIGN
+            if self.checked:
+                end += SHARED_ALIGN                              # distance, so that an index that is too large is found
+            for block in blocks:
+                block.arrays.append((_plain(name), offset, size))
+                block.end = end
+            self.places[name] = f"getelementptr (i8, ptr addrspace(3) @gpu.shared, i64 {offset})"
 
     # --- functions --------------------------------------------------------------------------------
 

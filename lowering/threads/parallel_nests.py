@@ -139,7 +139,7 @@ def _share(fn: FunctionBuilder, walk: Walk) -> str:
         code.ret("i32", "0")
     finally:
         fn.code, outer.count = outer, code.count
-    attributes = f"nounwind{fn.writer.vector_stack}{fn.widest}"
+    attributes = f"nounwind{fn.writer.vector_stack}{fn.width}"
     head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) {attributes}"
     fn.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
     return global_name(name)

@@ -201,10 +201,14 @@ def test_calls_reach_machine_code(target: str, monkeypatch: pytest.MonkeyPatch) 
     TABLE = gpu.asarray(2 * X, target)               # as is an array of the same kind
     agree(f(f(d, 1.0, 0, True), 1.0, 1 << 40, True), 9 * X + 2 * X * 2.0 ** 40)
     agree(f(d, 1.0, 1, False), X)
+    agree(f(X, 1.0, 1, True), 5 * X)                 # arrays of NumPy are copied
+    TABLE = X
+    agree(f(d, 1.0, 1, True), 4 * X)
     assert not reached
+    TABLE = gpu.asarray(2 * X, target)
     for call, expected in (
             (lambda: f(gpu.asarray(np.stack([X, X], 1), target)[:, 0], 1.0, 1, True), 5 * X),
-            (lambda: f(X, 1.0, 1, True), 5 * X), (lambda: f(d, 2, 1, True), 8 * X),
+            (lambda: f(np.stack([X, X], 1)[:, 0], 1.0, 1, True), 5 * X), (lambda: f(d, 2, 1, True), 8 * X),
             (lambda: f(d, 1.0, n=1, flag=True), 5 * X)):
         before = len(reached)
         agree(call(), expected)                      # type: ignore[no-untyped-call]
@@ -219,6 +223,31 @@ def test_calls_reach_machine_code(target: str, monkeypatch: pytest.MonkeyPatch) 
     agree(f(d, 1.0, 0, True), 4 * X)
     reached.clear()
     TABLE = X
+
+
+def test_arrays_of_numpy_reach_machine_code(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an array of the device too; other kinds of arrays get code of their own."""
+    f = jit(lambda x, y: x * y + x[0], target=target)
+    for _ in range(SHAPE_AFTER + 1):
+        agree(f(X, X), X * X + X[0])
+    made, reached = dispatcher(f), []
+    launch = made.launch
+    monkeypatch.setattr(made, "launch", lambda *args: reached.append(args) or launch(*args))
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    large = np.linspace(0.0, 1.0, 20000)             # more than goes through staging memory
+    for x, y in ((X, 2 * X), (fixed, X), (X[:7], X[7:14]), (large, large[::-1].copy())):
+        agree(f(x, y), x * y + x[0])
+    assert not reached
+    counts = np.arange(9, dtype=np.int32)
+    for x in (X[::2], counts, X[:1], X.astype(">f8"), np.arange(5), counts):
+        agree(f(x, x), x * x + x[0])
+    assert len(reached) == 6
+    with pytest.raises(IndexError):
+        f(X[:0], X[:0])
+    with pytest.raises(ValueError, match="broadcast"):
+        f(X, X[:3])
+    agree(f(X, X), X * X + X[0])
 
 
 def test_exceptions_through_an_entry(target: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 from jitad.lowering.gpu.ptx import ARCHITECTURES
 
-from jitad import grad, unroll, vmap
+from jitad import grad, jit, unroll, vmap
+from jitad.gpu.drivers import using
 from jitad.gpu.simulated import SimulatedDriver
 from tests.gpu.corpus import assembled, corpus
 from tests.gpu.programs import compare, compiled, uploaded
@@ -50,6 +52,27 @@ def test_where_arrays_of_gradients_are_added() -> None:
         assert shown in made.program.plan()
         for x in (w, w[:7]):
             compare(dataclasses.replace(made, given=[x, *made.given[1:]]), SimulatedDriver(checked=True))
+
+
+def test_deterministic_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By option, sums of f32 are the same whatever the order of blocks and threads."""
+    x, i = RNG.normal(size=700).astype(np.float32), RNG.integers(0, 40, 700)
+
+    def sums(x: Any, i: Any) -> Any:
+        z = np.zeros(40, np.float32)
+        np.add.at(z, i, x)
+        return z, grad(lambda z: (np.tanh(z[i]) * x).sum())(z)
+
+    def runs() -> set[bytes]:
+        found = set()
+        for order in range(4):
+            with using("cuda-sim", SimulatedDriver(order=order)):
+                found.add(b"".join(a.numpy().tobytes() for a in jit(sums, target="cuda-sim")(x, i)))
+                gc.collect()
+        return found
+    assert len(runs()) > 1
+    monkeypatch.setenv("JITAD_GPU_DETERMINISTIC", "1")
+    assert len(runs()) == 1
 
 
 @pytest.mark.slow

@@ -420,6 +420,36 @@ def test_launches_that_no_device_accepts() -> None:
 
 
 @pytest.mark.parametrize("checked", [False, True])
+def test_each_kernel_has_the_shared_memory_that_it_reaches(checked: bool) -> None:
+    """All kernels of an image have more together than a block may have: seven have 40,000 bytes each."""
+    store = """
+  %z64 = zext i32 %t to i64
+  %p = element double @{array}, %z64
+  store double {value}, ptr addrspace(3) %p, align 8
+  %q = element double @both, %z64
+  store double {value}, ptr addrspace(3) %q, align 8
+  %v = load double, ptr addrspace(3) %p, align 8
+  %pz = element double %z, %i64
+  store double %v, ptr %pz, align 8
+  ret void"""
+    arrays = "@both = internal addrspace(3) global [64 x double] undef\n" + "".join(
+        f"@array{k} = internal addrspace(3) global [5000 x double] undef\n" for k in range(7))
+    made = [image(store.format(array=f"array{k}", value=f"{k}.0"), "ptr z", 4, name=f"kernel{k}") for k in range(7)]
+    text = kernels.DECLARATIONS + arrays + "".join(x.text.removeprefix(kernels.DECLARATIONS) for x in made)
+    device = Device(checked)
+    loaded = device.driver.load(Image(text, tuple(k for x in made for k in x.kernels)))
+    z, found = device.put(np.zeros(4)), np.empty(4)
+    for k, x in enumerate(made):
+        device.driver.launch(loaded, x.kernels[0], 1, [z])
+        device.driver.download(found, z)
+        assert found.tolist() == [k] * 4
+    large = "@large = internal addrspace(3) global [7000 x double] undef\n"
+    code = image(store.format(array="large", value="1.0").replace("@both", "@large"), "ptr z", 4, large)
+    with pytest.raises(DeviceError, match="56000 bytes of shared arrays, and a kernel may have 49152"):
+        device.driver.launch(device.driver.load(code), code.kernels[0], 1, [z])
+
+
+@pytest.mark.parametrize("checked", [False, True])
 def test_device_memory(checked: bool) -> None:
     driver = SimulatedDriver(checked, size=1 << 20)
     random, live = np.random.default_rng(2), dict[int, int]()

@@ -47,6 +47,18 @@ def sum_of_array(x, y):
     return np.sum(np.exp(x) * y)
 
 
+def nearest(points, centres):
+    total = 0.0
+    for i in range(len(points)):
+        best = np.float32(1e30)
+        for c in range(len(centres)):
+            d = points[i] - centres[c]
+            if d * d < best:
+                best = d * d
+        total += float(best)
+    return total
+
+
 @needs_them
 @pytest.mark.parametrize("f, exact, dtype", [
     (tanh, np.tanh, np.float64), (tanh, np.tanh, np.float32), (exp, np.exp, np.float32),
@@ -170,3 +182,12 @@ def test_loops_over_vector_functions_have_the_widest_vectors(program, monkeypatc
     x = np.linspace(-1.0, 1.0, 103)
     np.testing.assert_allclose(f(x, x), np.sum(np.exp(x) * x), rtol=1e-13)
     assert "_ZGVeN8v_exp" in f.inspect("asm", x, x)
+
+
+@needs_them
+def test_vectors_that_are_written_out_are_not_split(monkeypatch):
+    monkeypatch.setenv("JITAD_CPU", "x86-64-v4")
+    f = jit(nearest)
+    points, centres = np.linspace(-1.0, 1.0, 50, dtype=np.float32), np.linspace(0.0, 1.0, 7, dtype=np.float32)
+    assert f(points, centres) == nearest(points, centres)
+    assert re.search(r"vmulps.*zmm", f.inspect("asm", points, centres))

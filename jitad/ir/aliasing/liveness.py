@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ..dominance import reverse_postorder
-from ..graph import Block, Function, Value
+from ..graph import Block, Function, Op, Value
 
 ValueSet = dict[Value, None]
 
@@ -90,7 +90,10 @@ class Liveness:
         if block.term is not None:
             read.update(dict.fromkeys(block.term.used()))
         for v in read:
-            if v.block is not block and (wanted is None or wanted(v)):
+            owner = v.owner
+            if owner is block or type(owner) is Op and owner.block is block:     # a property is a call
+                continue
+            if wanted is None or wanted(v):
                 number = numbers.get(v)
                 if number is None:
                     number = numbers[v] = len(self._values)

@@ -44,11 +44,7 @@ def wrap(x: int, t: Scalar) -> int:
 def _arithmetic(name: str, neutral: Callable[[Sequence[Value], list[Any]], Known] | None = None) -> Rule:
     """A rule that folds constants; ``neutral`` is tried first if some operand is constant, which is rare."""
     def rule(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-        for v in vs:
-            owner = v.owner
-            if type(owner) is Op and owner.name == "const":
-                break
-        else:
+        if not any_constant(vs):
             return None
         xs = [v.const for v in vs]
         if neutral is not None and (known := neutral(vs, xs)) is not None:
@@ -171,9 +167,20 @@ def _same_type(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     return vs[0] if vs[0].type == attrs["type"] else None
 
 
+def any_constant(vs: Sequence[Value]) -> bool:
+    """True if an operand is a constant."""
+    for v in vs:
+        owner = v.owner
+        if owner.name == "const" and type(owner) is Op:
+            return True
+    return False
+
+
 _NEUTRAL = {"mul": _mul, "add": _add, "sub": _sub, "div": _div}
+ARITHMETIC = frozenset((*_COMPARE, *_INT, *_FLOAT))
+"""The ops that ``fold`` folds only if an operand is a constant."""
 _RULES: dict[str, Rule] = {
-    **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in (*_COMPARE, *_INT, *_FLOAT)},
+    **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in ARITHMETIC},
     "select": _select, "and": _and, "or": _or, "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
 }
 FOLDED = frozenset(_RULES)
@@ -184,8 +191,11 @@ def same(x: Value, y: Value) -> bool:
     """True if two values are known to be equal: the same value, or equal constants (0.0 and -0.0 differ)."""
     if x is y:
         return True
-    a, b = x.const, y.const
-    if a is None or a != b or x.type != y.type:
+    a = x.const
+    if a is None:
+        return False
+    b = y.const
+    if a != b or x.type != y.type:
         return False
     return a != 0 or math.copysign(1, a) == math.copysign(1, b)
 

@@ -169,8 +169,12 @@ def shared_params(func: Function, candidates: Iterable[Block]) -> set[Block]:
     if not params:
         return set()
     unread = params.isdisjoint
-    return {v.block for b in func.blocks for op in b.all_ops() if not unread(read := op.used())
-            for v in read if v in params and v.owner is not b}
+    found: set[Block] = set()
+    for b in func.blocks:
+        for op in b.all_ops():
+            if not unread(read := op.used() if op.edges else op.operands):
+                found.update(v.block for v in read if v in params and v.owner is not b)
+    return found
 
 
 def go_past(edge: Edge) -> None:

@@ -170,10 +170,12 @@ class LoopForest:
 
 def _sources(b: Block) -> set[Block]:
     """The other blocks whose values ``b`` reads."""
-    owners = {v.owner for op in b.ops for v in op.operands}
+    read: set[Value] = set()
+    for op in b.ops:
+        read.update(op.operands)
     if b.term is not None:
-        owners.update([v.owner for v in b.term.used()])
-    found = {owner.block if type(owner) is Op else owner for owner in owners}
+        read.update(b.term.used())
+    found = {owner.block if type(owner := v.owner) is Op else owner for v in read}
     found.discard(b)
     return found    # type: ignore[return-value]
 
@@ -188,7 +190,8 @@ def raising_blocks(dom: Dominators) -> set[Block]:
     found = dom.raising = set()
     for b in reversed(dom.order):
         assert b.term is not None
-        ends = b.term.name == "raise" or (b.term.edges and all(s in found for s in b.successors()))
+        edges = b.term.edges
+        ends = found.issuperset([e.block for e in edges]) if found and edges else b.term.name == "raise"
         if ends and len(dom.preds[b]) == 1:
             found.add(b)
     return found

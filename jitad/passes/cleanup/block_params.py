@@ -49,8 +49,11 @@ def _columns(block: Block, edges: list[Edge]) -> Iterable[tuple[Value, tuple[Val
     params = block.params
     if not params or not edges:
         return ()
-    least = min(len(e.args) for e in edges)              # the first parameters are results of a call
-    return zip(params[len(params) - least:], zip(*(e.args[len(e.args) - least:] for e in edges)))
+    columns = [e.args for e in edges]
+    least = min(map(len, columns))                       # the first parameters are results of a call
+    if least < len(params):
+        params, columns = params[len(params) - least:], [args[len(args) - least:] for args in columns]
+    return zip(params, zip(*columns))
 
 
 def _only_argument(param: Value, args: tuple[Value, ...], mapping: Mapping) -> Value | None:
@@ -59,9 +62,10 @@ def _only_argument(param: Value, args: tuple[Value, ...], mapping: Mapping) -> V
         arg = resolve(mapping, given) if given in mapping else given
         if arg is param or arg is only:
             continue
-        if only is not None and not same(arg, only):
+        if only is None:
+            only = arg
+        elif arg.owner.name != "const" or not same(arg, only):       # most are no constants, and a call is slow
             return None
-        only = only or arg
     return only if only is not None and only.type == param.type else None
 
 

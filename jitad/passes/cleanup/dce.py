@@ -39,10 +39,14 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
     todo: list[Value] = list(roots)
     results = _call_results(func)
     for b in func.blocks:
-        todo += [v for op in b.ops if op.name in EFFECTS for v in op.operands]
+        for op in b.ops:
+            if op.name in EFFECTS:
+                todo += op.operands
         assert b.term is not None
         todo += b.term.operands if b not in idle else ()
         for edge in b.term.edges:
+            if not edge.args:
+                continue
             kept = results.get(edge.block, 0)
             for param, arg in edge.passed():
                 if (known := sources.get(param)) is not None:
@@ -117,8 +121,9 @@ def _drop_idle_loops(func: Function) -> bool:
     forest = loop_forest(func)
     if not forest.loops:
         return False
-    ends = {loop for loop in forest.loops if counted(loop)}
-    idle = [loop for loop in reversed(forest.loops) if _ends(loop, ends) and not _matters(loop)]
+    idle = [loop for loop in reversed(forest.loops) if not _matters(loop)]
+    ends = {loop for loop in forest.loops if counted(loop)} if idle else set()
+    idle = [loop for loop in idle if _ends(loop, ends)]
     read = forest.open_loops() if idle else set()
     gone: set[Block] = set()
     for loop in idle:                                    # outer loops first, with the loops in them
@@ -145,8 +150,11 @@ def _ends(loop: Loop, ends: set[Loop]) -> bool:
 
 def _matters(loop: Loop) -> bool:
     """True if the loop has an effect, has another exit, or passes a value that it computes to its exit."""
-    if loop.exit is None or any(a.block in loop.blocks for a in loop.exit_edge().args):
+    if loop.exit is None:
         return True
+    for a in loop.exit_edge().args:
+        if a.block in loop.blocks:
+            return True
     for b in loop.blocks:
         assert b.term is not None
         if b.term.name in ("call", "raise", "return") or any(op.name in EFFECTS for op in b.ops):

@@ -10,7 +10,7 @@ Repeats these steps until nothing changes:
 
 from __future__ import annotations
 
-from ...ir.evaluate.fold import FOLDED, fold
+from ...ir.evaluate.fold import ARITHMETIC, FOLDED, any_constant, fold
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import result_types
 from ...ir.type_rules import TypeRuleError
@@ -31,6 +31,7 @@ from .block_params import drop_redundant_params
 from .peephole import RULES, rewrite
 
 FOLDABLE = frozenset(FOLDED) | RULES.keys()
+_BY_CONSTANTS = ARITHMETIC - RULES.keys()
 
 ROUNDS = 8
 """The most rounds.  More are rarely of use, and each round leaves valid IR."""
@@ -76,8 +77,10 @@ def _fold_ops(func: Function) -> bool:
                 mapping |= frame
                 changed = True
                 continue
-            known = _known(op) if op.name in FOLDABLE else None
-            if known is not None:
+            if op.name not in FOLDABLE or op.name in _BY_CONSTANTS and not any_constant(op.operands):
+                kept.append(op)
+                continue
+            if (known := _known(op)) is not None:
                 changed = True
                 if known is not op.result:
                     mapping[op.result] = known

@@ -7,6 +7,8 @@ Files, in reading order::
     loop_simplify          one loop brought into rotated, closed form with one latch and one exit
     loop_tables            the tables that ``loop_simplify`` keeps up to date meanwhile
     licm                   loop-invariant code motion
+    condition_pre          what a loop's condition has computed, carried into the iteration that it starts
+    loop_pre               what is computed from a choice, carried beside it
     unroll                 short loops of known trip count written out
     check_elimination      checks that control flow, earlier checks and counters imply
     peel                   the first and last iterations of loops that treat borders apart

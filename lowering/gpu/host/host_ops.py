@@ -15,7 +15,7 @@ from ..device.recurrence_patterns import Recurrence, recurrence_of
 from . import device_array, runtime, scalars
 from .launch_builder import LaunchBuilder, among
 from .nests import fill, loops_of
-from .partition import is_parallel
+from .partition import ONCE, is_parallel
 from .plan import Plan
 from .residence import Residence
 
@@ -155,7 +155,8 @@ class HostOps:
         body = op.regions[0]
         term = body.term
         assert term is not None
-        self.code.plan.host(op.loc, "a loop whose iterations launch kernels, in order")
+        self.code.plan.host(op.loc, "checks indices, if no kernel does" if ONCE in op.attrs else
+                            "a loop whose iterations launch kernels, in order")
         carried = [self.define(p) for p in body.params[1:]]
         if carried:
             self.line(f"{', '.join(carried)}, = {', '.join(map(self.held, op.operands[3:]))},")

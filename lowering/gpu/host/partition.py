@@ -28,6 +28,8 @@ from .residence import Residence, is_arithmetic
 FEW = 32
 """Iterations of a loop that is not worth a kernel: less than a warp."""
 SERIAL = "serial"
+ONCE = "once"
+"""The attribute of a loop that the host makes to check indices of which a kernel checks none (``index_checks``)."""
 
 
 def callees(func: Function) -> Iterator[str]:

@@ -40,22 +40,15 @@ def reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Redu
     size = sum(len(r.types) for r in reduced)
 
     def finish() -> None:
-        def alone() -> None:
-            for r, xs in zip(reduced, totals):
-                r.store(w, out, r.before, xs)
-
-        def several() -> None:
-            row = w.mul(w.number("block"), str(8 * size))
-            parts = [(t, x) for r, xs in zip(reduced, totals) for t, x in zip(r.types, xs)]
-            for place, (t, x) in enumerate(parts):
-                w.store(t, x, w.offset(w.offset(partial, row), str(8 * place)))
-        yes, no, done = (w.code.label(h) for h in ("alone", "several", "stored"))
-        w.code.branch(w.code.op(f"icmp eq i64 {w.number('grid_size')}, 1", "c"), yes, no)
-        for label, emit in ((yes, alone), (no, several)):
-            w.code.start(label)
-            emit()
-            w.code.jump(done)
-        w.code.start(done)
+        alone = w.code.op(f"icmp eq i64 {w.number('grid_size')}, 1", "c")
+        own = w.offset(partial, w.mul(w.number("block"), str(8 * size)))
+        to, place = w.code.op(f"select i1 {alone}, ptr {out}, ptr {own}"), 0
+        for r, xs in zip(reduced, totals):
+            whole = reduce.merge(w, r.role, r.types, r.before, xs)
+            for slot, t, total, x in zip(r.slots, r.types, whole, xs):
+                at = w.code.select(alone, "i64", str(8 * slot), str(8 * place)) if slot != place else str(8 * place)
+                w.store(t, w.code.select(alone, types.register(t), total, x), w.offset(to, at))
+                place += 1
     w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), finish)
 
 

@@ -48,8 +48,8 @@ def wide(loops: Sequence[Op]) -> Wide | None:
     """The accesses of a nest, if all are in the order of its loops or the same in each iteration."""
     region = loops[-1].regions[0]
     ivs = [loop.regions[0].params[0] for loop in loops]
-    if loops[0].operands[3:] or not is_plain(region.ops) or len(region.ops) > BUDGET or any(
-            op.name not in _CHEAP for op in region.ops):
+    body = [op for op in region.ops if op.name != "check"]
+    if loops[0].operands[3:] or not is_plain(body) or len(body) > BUDGET or any(op.name not in _CHEAP for op in body):
         return None
     if any(loop.operands[0].const != 0 or loop.operands[2].const != 1 for loop in loops):
         return None
@@ -86,6 +86,7 @@ def wide_kernel(shared: Shared, name: str, loc: Loc, element: Function, found: W
     given = {v: w.given(t, "captured", k in resident) for k, (v, t) in enumerate(zip(
         captured, element.param_types[len(found.loads):]))}
     end, first = w.unless_failed(count), w.mul(w.first(), str(found.count))
+    ctx = w.context(None, "0", "0", "0") if w.may_fail(element) else "null"
 
     def run(base: str, number: int, aligned: bool) -> None:
         def place(b: Value, k: int) -> tuple[Scalar, str]:
@@ -98,7 +99,7 @@ def wide_kernel(shared: Shared, name: str, loc: Loc, element: Function, found: W
             return types.width(t) * (number if aligned and k == 0 else 1)
         loaded = [[w.load(t, at, align=align(t, k)) for t, at in [place(op.operands[0], k)]][0]
                   for op in found.loads for k in range(number)]
-        made = [call(w, element, "null", [*loaded[k::number], *given.values()])[0]() for k in range(number)]
+        made = [call(w, element, ctx, [*loaded[k::number], *given.values()])[0]() for k in range(number)]
         for j, op in enumerate(found.stores):
             for k in range(number):
                 t, at = place(op.operands[1], k)
