@@ -33,6 +33,7 @@ from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.last_choice import last_choice
+from .passes.induction.loop_counters import loop_counters
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
 from .passes.loops.branch_accesses import branch_accesses
@@ -135,6 +136,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "cse", _CSE),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
+    ("adjoint", "loop_counters", _plain(loop_counters)),
     ("adjoint", "induction_variables", _plain(induction_variables)),
     ("adjoint", "check_elimination", _plain(check_elimination)),
     ("adjoint", "simplify", _SIMPLIFY),
@@ -270,7 +272,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
-    "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
+    "cps": to_cps, "unroll": unroll, "licm": licm,
+    "loop_counters": loop_counters, "induction_variables": induction_variables,
     "size_versions": size_versions, "last_choice": last_choice,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
