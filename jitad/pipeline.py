@@ -28,10 +28,12 @@ from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
+from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.last_choice import last_choice
+from .passes.induction.loop_counters import loop_counters
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
 from .passes.loops.branch_accesses import branch_accesses
@@ -134,6 +136,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "cse", _CSE),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
+    ("adjoint", "loop_counters", _plain(loop_counters)),
     ("adjoint", "induction_variables", _plain(induction_variables)),
     ("adjoint", "check_elimination", _plain(check_elimination)),
     ("adjoint", "simplify", _SIMPLIFY),
@@ -201,6 +204,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "strength_reduction", _plain(strength_reduction)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _DCE)),
+    ("optimized", "rare_updates", _plain(rare_updates)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -232,6 +236,7 @@ NOT_ON_GPU = frozenset((
     "stride_versioning",
     "strength_reduction",
     "jump_threading",
+    "rare_updates",
     "column_major",
 ))
 
@@ -267,7 +272,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
-    "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
+    "cps": to_cps, "unroll": unroll, "licm": licm,
+    "loop_counters": loop_counters, "induction_variables": induction_variables,
     "size_versions": size_versions, "last_choice": last_choice,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
@@ -286,7 +292,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
-    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "copy_insertion": copy_insertion,
+    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
+    "copy_insertion": copy_insertion,
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import F64, I64, Array, Scalar
-from ...passes.analysis.loops import Loop
+from ...passes.analysis.loops import Loop, counted
 from ..builder.function_builder import FunctionBuilder, likely, unlikely
 from ..llvm import context, types
 from ..llvm.types import Lowered
@@ -155,7 +155,8 @@ class Flow:
                 term = self.fn.block.term
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
-                return self._masked(loop) or self.fn.writer.loop_note()
+                branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
+                return self._masked(loop) or self.fn.writer.loop_note(branches=branches)
         return ""
 
     def _masked(self, loop: Loop) -> str:
@@ -238,7 +239,11 @@ class Flow:
         code.start(bad)
         for earlier in self._open:
             self._test(earlier, fn.scalar(earlier.operands[0]))
+        # Nothing behind the addition reads the index itself, or the common path would copy it to another register.
+        opaque = code.call("i64", 'asm "", "=r,0"', ("i64", from_end))
+        fn.values[wrapped.index] = code.arith("sub", "i64", opaque, n)
         self._raise(op.attrs["exc"], op.operands[1:])
+        fn.values[wrapped.index] = i
         code.start(go_on)
         self._open = [earlier for earlier in self._open if self.late[earlier] is not op]
 

@@ -26,6 +26,7 @@ from ..math import casts, ops, selection
 from ..memory import arena, loop_buffers, tape
 from ..planning.deferred_casts import deferred_casts
 from ..planning.fma_control import carried_sums
+from ..planning.index_tests import index_tests
 from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
 from ..planning.shared_conditions import shared_conditions
@@ -45,6 +46,7 @@ class FunctionLowering(FunctionBuilder):
         self.apart = products_beside(self.chains) | carried_sums(self.forest, self.options.fastmath)
         self.unpredictable, self.inverted = one_of_two(self.forest)
         self.shared = shared_conditions(self.forest, self.chains) if selection.selects_by_mask(self) else set()
+        self.ends = index_tests(self.forest)
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.late_checks, self.unguarded = (
@@ -132,6 +134,10 @@ class FunctionLowering(FunctionBuilder):
             self.values[op.result] = casts.truncated(self, dtype_of(x.type), self.scalar(x))
         elif op in self.shared:
             self.values[op.result] = self._by_mask(op)
+        elif op in self.ends:
+            start, following, trip = (self.scalar(v) for v in self.ends[op])
+            end = self.code.arith("add", "i64", start, trip, hint="end")
+            self.values[op.result] = self.code.icmp("ne", "i64", following, end, hint="c")
         elif op in self.unpredictable:
             self.values[op.result] = self._one_of_two(op)
         else:

@@ -90,14 +90,17 @@ class Writer:
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 
-    def loop_note(self, cold: bool = False) -> str:
+    def loop_note(self, cold: bool = False, branches: bool = False) -> str:
         """Metadata for a loop's back edge.
 
-        LLVM may unroll a loop of known trip count, so that small arrays become registers; others would only grow.
+        LLVM may unroll a loop of known trip count, so that small arrays become registers, and one that ``branches``,
+        so that each copy of a branch is predicted by itself; others would only grow.
         A ``cold`` loop is left as it is: small, and quick to compile.
         """
         if cold:
             return self.loop('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.width", i32 1', cold=True)
+        if branches:
+            return self.loop()
         return self.loop('!"llvm.loop.unroll.runtime.disable"')
 
     def vector_note(self, vectors: int) -> str:

@@ -8,6 +8,7 @@ Files, in reading order::
     array_plan        both, for one function
     buffer_placement  where arrays live: in place, in the stack frame, in the arena
     fma_control       loop-carried additions, which are left uncontracted
+    index_tests       loops that end when an index does, and then need no counter
     one_of_two        selections that must not become branches
     shared_conditions selections of floats by one condition, which become branches on x86 processors
     recurrences       chains of float ops from iteration to iteration, which fast math must not lengthen

@@ -2,6 +2,8 @@
 
 The next iteration waits for the addition only.  If ``s += x * y`` is contracted, it waits for the fused operation,
 which takes four cycles on many processors.  An addition takes three, and the product can be computed beforehand.
+Rows of a sparse matrix are too short for this: the processor computes several at once, and a fused operation is one
+instruction less.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from ...ir.graph import Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
 from ...ir.uses import ops_of, users
-from ...passes.analysis.loops import Loop, LoopForest
+from ...passes.analysis.loops import Loop, LoopForest, counted
 
 FEW = 8
 """The most float ops of a loop that waits for its sum: with more, an iteration takes as long as the addition anyway."""
@@ -23,7 +25,7 @@ def carried_sums(forest: LoopForest, fastmath: bool = False) -> set[Op]:
     """
     found: dict[Value, Op] = {}
     for loop in forest.loops:
-        if fastmath and not _waits(loop):
+        if fastmath and not _waits(loop) or _is_short(loop):
             continue
         for p, a in zip(loop.head.params, loop.back_edge().args) if loop.latch is not None else ():
             op = a.op
@@ -33,6 +35,20 @@ def carried_sums(forest: LoopForest, fastmath: bool = False) -> set[Op]:
                 found[p] = op
     readers = users(ops_of(forest.dom.order)) if found else {}
     return {op for p, op in found.items() if len(readers.get(p, ())) == 1}
+
+
+def _is_short(loop: Loop) -> bool:
+    """True if the number of iterations is read from memory in each iteration of the loop around."""
+    known = counted(loop) if loop.parent is not None else None
+    todo, seen = [known.trip] if known is not None else [], set[Value]()
+    while todo:
+        v = todo.pop()
+        if v not in seen and v.op is not None and loop.parent is not None and v.op.block in loop.parent.blocks:
+            if v.op.name == "get":
+                return True
+            seen.add(v)
+            todo += v.op.operands
+    return False
 
 
 def _waits(loop: Loop) -> bool:

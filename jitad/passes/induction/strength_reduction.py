@@ -41,16 +41,16 @@ def _stepped(loop: Loop, known: Counted) -> dict[Value, Value]:
     forms = {(op.name, op.operands[op.operands[0] is known.iv]) for op in read if _is_index(op, known.iv)}
     if len(forms) != 1 or not all(_is_index(op, known.iv) for op in read):
         return {}
-    (name, start), latch = next(iter(forms)), loop.latch
-    if start.const is not None or start.block in loop.blocks or latch is None:
+    (name, start), latch, step = next(iter(forms)), loop.latch, known.next.op
+    if start.const is not None or start.block in loop.blocks or latch is None or step is None:
         return {}
     index = loop.head.add_param(I64)
-    term, latch.term = latch.term, None
-    b = Builder(latch, read[0].loc)
     loop.entry_edge().args.append(start)
-    following = b.emit(name, index, b.const(1))
-    latch.term = term
-    loop.back_edge().args.append(following)
+    at = latch.ops.index(step)
+    latch.ops, later = latch.ops[:at], latch.ops[at:]
+    b = Builder(latch, read[0].loc)
+    loop.back_edge().args.append(b.emit(name, index, b.const(1)))
+    latch.ops += later                                       # the test of the end comes behind (``index_tests``)
     for op in read:
         assert op.block is not None
         op.block.ops.remove(op)

@@ -14,6 +14,9 @@ An index that grows by one in each iteration wraps exactly if its last value is 
 to be compared with each bound, which matters if the loop is short.  Others are compared at both ends, provided that all
 that they are computed from is ``NEAR``.
 
+A comparison of a float with 0 may be decided by the signs of loop-invariant values: ``math.sqrt(x * x + eps)`` has a
+check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.
+
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
 The original loop runs otherwise, and raises in the right iteration.
 
@@ -31,9 +34,10 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import I64, Array
+from ...ir.types import I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
+from ..analysis.float_signs import positive_inputs
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
 
@@ -82,6 +86,7 @@ class _Version:
         self.order = sorted(loop.blocks, key=number.__getitem__)
         self.affine: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
+        self.signs: dict[Value, list[Value]] = {}
         self.largest: dict[Value, int] = {}
         self.slopes: dict[Value, int | None] = {known.iv: 1}
 
@@ -91,7 +96,8 @@ class _Version:
                 self._look_at(op)
         self.wanted = {c: t for c, t in self.wanted.items()
                        if c.op is not None and (self._is_steady(c.op) or self._stays_small(c.op))}
-        if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST and not self._is_of_arrays():
+        short = sum(len(b.ops) for b in self.loop.blocks) <= LARGEST
+        if (self.wanted or self.signs) and short and not self._is_of_arrays():
             self._split()
 
     def _is_of_arrays(self) -> bool:
@@ -117,6 +123,12 @@ class _Version:
         if op.name == "and" and truth:
             for part in op.operands:
                 self._want(part, True)
+        elif op.name == "not":
+            self._want(op.operands[0], not truth)
+        elif op.name in _COMPARISONS and op.operands[0].type != I64:
+            inputs = None if truth else positive_inputs(op, self.loop.blocks)
+            if inputs is not None:
+                self.signs[condition] = inputs
         elif op.name in _COMPARISONS and op.operands[0].type == I64 and all(map(self._is_affine, op.operands)):
             self.wanted[condition] = truth
 
@@ -240,6 +252,7 @@ class _Version:
         preheader, latch, leave = loop.preheader, loop.latch, loop.exit
         assert preheader is not None and latch is not None and leave is not None
         holds = self._test(preheader)
+        self.wanted |= dict.fromkeys(self.signs, False)
         values: dict[Value, Value] = {}
         blocks = clone_blocks(self.order, func, values)
         self._settle(blocks)
@@ -259,6 +272,9 @@ class _Version:
         b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
         ends: Ends = ({self.known.iv: b.const(0)}, {self.known.iv: b.sub(self.known.trip, 1)})
         holds = self._steady(b, self._near(b), ends)
+        for v in dict.fromkeys(v for inputs in self.signs.values() for v in inputs):
+            assert isinstance(v.type, Scalar)
+            holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
         for condition, truth in self.wanted.items():
             for end in ends if condition.op is not None and not self._is_steady(condition.op) else ():
                 known = self._at(condition, end, b)
@@ -299,4 +315,6 @@ class _Version:
         op = condition.op
         if op is not None and op.name == "and" and condition not in self.wanted:
             return all(map(self._holds, op.operands))
+        if op is not None and op.name == "not":
+            return self.wanted.get(op.operands[0]) is False
         return self.wanted.get(condition) is True

@@ -10,6 +10,11 @@ gathered.  A program that works on columns (``q[:, j] -= r * q[:, i]``) accesses
     ^done(q):                                    ^done(q):
       return q                                     r = transpose q;  return r
 
+Loops over elements are taken likewise: ``s[i, 0]`` and ``s[i, 1]`` in a loop over ``i`` are columns, as of an array of
+structures.  Other columns ``q[t, j]`` in a loop over ``t`` are, if the program also stores to the array in such loops:
+otherwise the loop over ``j`` may be taken for lanes, and needs rows; and if no loop sums products of two columns, as
+``matrix_products`` takes them.
+
 A *web* is what a variable is in the program: the values that updates and edges connect.  All of a web is stored in one
 way.  It must be accessed by whole columns in deeper loops than by rows, or as a whole.  The pass runs before
 differentiation, so the cotangents are stored by columns as well.
@@ -24,7 +29,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import Array
 from ..analysis.affine import AffineForms
-from ..analysis.loops import LoopForest, counted, loop_forest
+from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 
 PARTS = {"slice": (1, 3), "set_slice": (2, 2), "add_slice": (2, 2)}
 """The number of the first operand that describes a part, and how many there are for each axis."""
@@ -37,26 +42,38 @@ FEWEST = 3
 
 @dataclass(eq=False)
 class _Web:
-    """The values of one variable; ``columns``, ``rows`` and ``wholes`` are the depths of accesses in loops."""
+    """The values of one variable; ``columns``, ``rows`` and ``wholes`` are the depths of accesses in loops.
+
+    ``read``: the loops that access columns by elements, with their depths and columns; ``stored``: those that store.
+    """
 
     values: list[Value] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
+    read: dict[Loop, tuple[int, list[Value]]] = field(default_factory=dict)
+    stored: set[Loop] = field(default_factory=set)
     rows: list[int] = field(default_factory=list)
     wholes: list[int] = field(default_factory=list)
     fixed: bool = False
 
     def pays(self) -> bool:
-        deepest = max(self.columns, default=0)
-        if self.fixed or deepest == 0 or deepest == 1 and len(self.columns) < FEWEST:
+        columns = self.columns + self._by_elements()
+        deepest = max(columns, default=0)
+        if self.fixed or deepest == 0 or deepest == 1 and len(columns) < FEWEST:
             return False
         return all(depth < deepest for depth in (*self.rows, *self.wholes))
+
+    def _by_elements(self) -> list[int]:
+        """The depths of the columns in ``read``, unless none is stored, or they are multiplied as a matrix's."""
+        product = any(len(set(columns)) > 1 for loop, (_, columns) in self.read.items() if loop not in self.stored)
+        return [] if product or not self.stored else [d for d, columns in self.read.values() for _ in columns]
 
 
 def column_major(module: Module) -> bool:
     """Store arrays by columns where it pays; expects normal form.  Returns True if there were any."""
     changed = False
     for func in module.functions.values():
-        if any(op.name in PARTS and _axis(op) == 0 for op in func.all_ops()):
+        if any(op.name in PARTS and _axis(op) == 0 or op.name in ELEMENTS and len(op.operands) == ELEMENTS[op.name] + 2
+               for op in func.all_ops()):
             members = {v for web in _webs(func) if web.pays() for v in web.values}
             if members:
                 _exchange(func, members)
@@ -137,8 +154,18 @@ def _access(web: _Web, op: Op, depth: int, forest: LoopForest, forms: AffineForm
     assert op.block is not None
     loop = forest.loop_of(op.block)
     known = counted(loop) if loop is not None else None
-    if known is not None and forms.of(op.operands[first + 1]).coefficient(known.iv):
+    if loop is None or known is None:
+        return
+    row, column = op.operands[first:]
+    if forms.of(column).coefficient(known.iv):
         web.rows.append(depth - 1)                           # the loop runs along a row
+    elif forms.of(row).coefficient(known.iv) and (column.const is not None or column.block not in loop.blocks):
+        if column.const is not None:
+            web.columns.append(depth - 1)
+            return
+        web.read.setdefault(loop, (depth - 1, []))[1].append(column)
+        if op.name in UPDATES:
+            web.stored.add(loop)
 
 
 def _axis(op: Op) -> int | None:

@@ -74,7 +74,8 @@ def _hoist(func: Function, index_errors: set[int]) -> bool:
 class _IndexCheck:
     """``op`` checks that ``first`` plus the counters of ``loops``, inner ones first, is below ``size``.
 
-    ``around``: the loops that must have an iteration, the outermost one last.
+    Without ``loops`` its condition is computed outside of the nest, as for ``a[i, 0]``.  ``around``: the loops that
+    must have an iteration, the outermost one last.
     """
 
     op: Op
@@ -89,14 +90,18 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
     """The check ``op`` in a nest if it can be hoisted."""
     test = op.operands[0].op
     assert op.block is not None
-    if test is None or test.name != "lt" or op.attrs["exc"] not in index_errors:
+    if test is None or op.attrs["exc"] not in index_errors:
         return None
-    index, size = test.operands
     needed = regular.always(op.block, outer)
-    if needed is None or size.block in outer.blocks or size.op is None or not _is_size(size.op):
+    if needed is None or not all(is_fixed(regular.known[x].trip, outer) for x in [*needed, outer]):
         return None
     around = [*needed, outer]
-    if not all(is_fixed(regular.known[x].trip, outer) for x in around):
+    if is_fixed(op.operands[0], outer):
+        return _IndexCheck(op, 0, [], op.operands[0], around) if all(is_fixed(v, outer) for v in op.operands) else None
+    if test.name != "lt":
+        return None
+    index, size = test.operands
+    if size.block in outer.blocks or size.op is None or not _is_size(size.op):
         return None
     form = forms.of(index)
     counters = {regular.known[x].iv: x for x in around}
@@ -167,11 +172,16 @@ class _InOrder:
         for i, loop in enumerate(order):
             reached = [c for c in checks[begun:] if self.number[_block(c)] <= self.ends[loop]]
             begun += len(reached)
-            while reached and not any(x in order[i + 1:] for x in reached[-1].loops[:1]):
+            while reached and reached[-1].loops and reached[-1].loops[0] not in order[i + 1:]:
                 reached.pop()
-            for c in reached:
-                self._check(c, self._unless_empty(c, self.b.lt(c.first, c.size)))
+            self._at_once(reached)
             self._group(groups[loop])
+        self._at_once([c for c in checks[begun:] if not c.loops])
+
+    def _at_once(self, checks: list[_IndexCheck]) -> None:
+        """Emit what fails, or not, when it is reached for the first time."""
+        for c in checks:
+            self._check(c, self._unless_empty(c, self.b.lt(c.first, c.size) if c.loops else c.op.operands[0]))
 
     def _group(self, parts: list[_Part]) -> None:
         """Emit the checks that fail as one loop counts."""
@@ -229,7 +239,7 @@ class _InOrder:
         assert test is not None
         b.loc = c.op.loc
         failing = b.maximum(c.size, c.first) if c.first else c.size
-        b.check(holds, c.op.attrs["exc"], *(failing if v is test.operands[0] else _fixed(b, v)
+        b.check(holds, c.op.attrs["exc"], *(failing if c.loops and v is test.operands[0] else _fixed(b, v)
                                             for v in c.op.operands[1:]))
 
 

@@ -15,7 +15,8 @@ Nothing reads the parameter ``a`` any more, so ``dce`` drops it.
 Notation.  The *members* are the values that the array has within an iteration: along edges, and after updates.  An
 *untouched* member is what the iteration began with.  A *complete* member has been overwritten as a whole: by a slice,
 or by an inner loop, the *filling* loop, which stores to ``a[j]`` for each ``j`` from 0 to the size.  A path around the
-filling loop is taken only if the size is 0, and then there is nothing to read.
+filling loop is taken only if the size is 0, and then there is nothing to read.  An array of two dimensions is filled
+row by row, or by a loop in the filling loop that stores to ``a[j, k]``; the filling loop then reads nothing of it.
 
 The array is private if every use outside the filling loop is of a complete member; if the filling loop reads only what
 it has stored, at ``a[k]`` with ``k <= j`` behind the store or ``k < j`` ahead of it (``ranges`` proves it); and if
@@ -34,6 +35,8 @@ from ..analysis.affine import Affine
 from ..analysis.facts import Walk
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from ..analysis.sizes import Size, Solver
+
+MOST_AXES = 2
 
 
 def privatisation(module: Module) -> bool:
@@ -57,7 +60,7 @@ def privatisation(module: Module) -> bool:
 
 
 def _may_be_scratch(p: Value) -> bool:
-    return isinstance(p.type, Array) and p.type.rank == 1
+    return isinstance(p.type, Array) and 1 <= p.type.rank <= MOST_AXES
 
 
 class _Region:
@@ -93,6 +96,8 @@ class Scratch:
 
     def __init__(self, region: _Region, param: Value, sizes: _Sizes) -> None:
         self.region, self.param, self.sizes = region, param, sizes
+        assert isinstance(param.type, Array)
+        self.rank = param.type.rank
         self.members: dict[Value, None] = {param: None}
         self.untouched: set[Value] = {param}
         self.complete: set[Value] = set()
@@ -157,11 +162,33 @@ class Scratch:
                     return
 
     def _store(self, inner: Loop, known: Counted) -> Op | None:
-        """The first store to the element of the counter that every iteration executes."""
+        """The first store to the element, or row, of the counter that every iteration executes."""
+        for deep in inner.children if self.rank > 1 else ():
+            within = counted(deep) if deep.exit is not None and self._passes(inner, deep) else None
+            if within is not None and self.sizes.of(within.trip) == self.sizes.axis((self.param, 1)):
+                found = self._first_store(deep, [known.iv, within.iv])
+                if found is not None:
+                    return found
+        return self._first_store(inner, [known.iv])
+
+    def _passes(self, inner: Loop, deep: Loop) -> bool:
+        """True if each iteration of ``inner`` executes the loop ``deep`` in it, unless that has no iteration."""
+        dom, before, known = self.region.dom, deep.preheader, counted(deep)
+        if before is None or known is None or inner.latch is None:
+            return False
+        guard = dom.idom[before]
+        if guard is not None and guard.term is not None and guard.term.name == "branch":
+            test = guard.term.operands[0].op
+            if test is not None and test.name == "lt" and test.operands[0].const == 0 \
+                    and test.operands[1] is known.trip and guard.term.edges[0].block is before:
+                before = guard
+        return dom.dominates(before, inner.latch)
+
+    def _first_store(self, inner: Loop, at: list[Value]) -> Op | None:
         assert inner.latch is not None
         forest, dom = self.region.forest, self.region.dom
         stores = [op for v in self.members for op in self.region.users.get(v, ())
-                  if op.name == "set" and op.operands[0] is v and op.operands[2] is known.iv]
+                  if op.name == "set" and op.operands[0] is v and op.operands[2:] == at]
         stores = [op for op in stores if op.block is not None and forest.loop_of(op.block) is inner
                   and dom.dominates(op.block, inner.latch)]
         return min(stores, key=lambda op: (dom.number[op.block], op.block.ops.index(op)) if op.block else (0, 0),
@@ -194,9 +221,11 @@ class Scratch:
         """True if a slice of the same size takes the place of all elements."""
         if op.name != "set_slice" or not isinstance(op.operands[1].type, Array):
             return False
-        _, value, start, step = op.operands
-        size = self.sizes.axis((value, 0))
-        return bool(start.const == 0 and step.const == 1) and size == self.sizes.axis((self.param, 0)) and size != 1
+        _, value, *part = op.operands
+        if any(v.const != i % 2 for i, v in enumerate(part)):
+            return False
+        sizes = [self.sizes.axis((value, axis)) for axis in range(self.rank)]
+        return 1 not in sizes and sizes == [self.sizes.axis((self.param, axis)) for axis in range(self.rank)]
 
     def _is_empty(self, block: Block) -> bool:
         """True if control reaches ``block`` only where the filling loop is passed by, since the array is empty."""
@@ -220,7 +249,7 @@ class Scratch:
             return op.name in CONSUMING and self._overwrites(op) and used == op.operands[:1]
         if op is self.store:
             return True
-        if op.name not in ("get", "set", "add_at") or used != op.operands[:1]:
+        if self.rank > 1 or op.name not in ("get", "set", "add_at") or used != op.operands[:1]:
             return False
         if op.name != "set":
             assert self.store is not None and self.store.block is not None
@@ -239,8 +268,8 @@ class Scratch:
         assert loop.preheader is not None and outside is not None and isinstance(p.type, Array)
         users = [op for op in ops_of(self.region.blocks) if p in op.used()]
         before, after = loop.preheader, loop.head
-        size = _emit(before, len(before.ops), "dim", [outside], I64, axis=0)
-        own = _emit(after, 0, "empty", [size], Array(p.type.dtype, (None,)), dtype=p.type.dtype)
+        sizes = [_emit(before, len(before.ops), "dim", [outside], I64, axis=axis) for axis in range(self.rank)]
+        own = _emit(after, 0, "empty", sizes, Array(p.type.dtype, (None,) * self.rank), dtype=p.type.dtype)
         if own.type != p.type:
             own = _emit(after, 1, "as_type", [own], p.type, type=p.type)
         for op in users:

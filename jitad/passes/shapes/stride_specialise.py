@@ -36,14 +36,28 @@ def stride_specialise(module: Module) -> None:
         if not any(_columns(op) for op in func.all_ops()):
             continue
         solver = Solver(func)
+        widest = _widest(func, solver)
         for loop in loop_forest(func).loops:
             if _worth_it(loop):
-                _Strides(func, loop, solver).run()
+                _Strides(func, loop, solver, widest).run()
 
 
 def _columns(op: Op) -> bool:
     """True if an op accesses an element of a matrix with a constant as the last index."""
     return op.name in ACCESSES and len(op.operands) > OPS[op.name].indices + 1 and op.operands[-1].const is not None
+
+
+def _widest(func: Function, solver: Solver) -> dict[Size, int]:
+    """The number of columns that a matrix must have for all accesses in the function, other loops included."""
+    found: dict[Size, int] = {}
+    for op in func.all_ops():
+        column = op.operands[-3] if op.name == "slice" else op.operands[-1] if _columns(op) else None
+        if column is not None and column.const is not None:
+            t = op.operands[0].type
+            assert isinstance(t, Array)
+            size = solver.size((op.operands[0], t.rank - 1))
+            found[size] = max(found.get(size, 0), column.const + 1)
+    return found
 
 
 def _worth_it(loop: Loop) -> bool:
@@ -56,8 +70,9 @@ def _worth_it(loop: Loop) -> bool:
 
 
 class _Strides:
-    def __init__(self, func: Function, loop: Loop, solver: Solver) -> None:
+    def __init__(self, func: Function, loop: Loop, solver: Solver, widest: dict[Size, int]) -> None:
         self.func, self.loop, self.solver, self.entry = func, loop, solver, loop.entry_edge()
+        self.widest = widest
         self.names: dict[Value, Value] = {}                 # each name of an array that the loop accesses → its root
         self.excluded: set[Value] = set()                     # roots with other uses
         self.guesses: dict[Size, int] = {}
@@ -96,7 +111,7 @@ class _Strides:
                 if index.const is None:
                     self.varied.add(size)
                 else:
-                    self.guesses[size] = max(self.guesses.get(size, 0), index.const + 1)
+                    self.guesses[size] = max(self.guesses.get(size, 0), self.widest.get(size, 0), index.const + 1)
 
     def _size(self, root: Value, axis: int) -> Size:
         return self.solver.size((self._before(root), axis))

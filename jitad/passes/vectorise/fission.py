@@ -50,7 +50,7 @@ SHORT = 16
 def fission(module: Module) -> None:
     """Split every such loop; expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
-        if any(op.name in VECTOR_FUNCTIONS for op in func.all_ops()):
+        if any(op.name in GUARDED for op in func.all_ops()):
             for loop in loop_forest(func).loops:
                 known = counted(loop)
                 if known is not None and loop.blocks == {loop.head} and loop.exit is not None:

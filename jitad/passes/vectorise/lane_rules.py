@@ -146,16 +146,21 @@ def _elementwise(s: Lanes, op: Op) -> Value:
 
 def _get(s: Lanes, op: Op) -> Value:
     a, *at = op.operands
-    if s.kinds[a] == VARYING:
-        return s.b.get(s.of(a), *map(s.flat, at))
-    return _window_of(s, op)
+    if s.kinds[a] != VARYING:
+        return _window_of(s, op)
+    found = s.b.get(s.of(a), *map(s.flat, at))
+    return s.b.emit_op("copy", [found]).result if _begins_a_loop(s, op) else found
+
+
+def _begins_a_loop(s: Lanes, op: Op) -> bool:
+    """True if an inner loop may begin with the elements: they are copied, since it could not update a view in place."""
+    return any(r.edges for r in s.kinds.users.get(op.result, ()))
 
 
 def _window_of(s: Lanes, op: Op) -> Value:
     """The elements of a uniform or shared array that the lanes read.
 
     Elements that are no neighbours are gathered once, rather than by each iteration of an inner loop that reads them.
-    Elements with which an inner loop begins are copied, since the loop could not update a view in place.
     """
     assert op.block is not None
     loops = s.kinds.forest.innermost
@@ -164,7 +169,7 @@ def _window_of(s: Lanes, op: Op) -> Value:
         raise NoLanes                                        # it would be gathered by each iteration of an inner loop
     found = _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
     neighbours = s.step.get(s.kinds[op.operands[-1]]) == 1
-    copied = any(r.edges for r in s.kinds.users.get(op.result, ())) or not neighbours and _read_deeper(s, op)
+    copied = _begins_a_loop(s, op) or not neighbours and _read_deeper(s, op)
     return s.b.emit_op("copy", [found]).result if copied else found
 
 

@@ -1,0 +1,164 @@
+"""Counts the iterations of loops that step an integer by one up to a bound, as ``for`` does: from 0, first of all.
+
+::
+
+    ^preheader:                                ^preheader:
+      jump ^loop(%x, %start)                     %trip = %bound - %start
+    ^loop(%s, %j):               becomes         jump ^loop(0, %x, …)
+      …                                        ^loop(%it, %s, …):
+      %k = add %j, 1                             %j = %start + %it
+      branch %k < %bound, ^loop(…, %k), …        …
+                                                 branch %it + 1 < %trip, ^loop(%it + 1, …), …
+
+``while j < n: …; j += 1`` is such a loop, as are those that count down or up to ``<=``.  What is passed on behind the
+loop for ``j`` is its bound.  The trip count must provably not wrap.  A loop that counts already gets its counter as the
+first parameter, since the passes that follow look for it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Function, Module, Value
+from ...ir.types import I64
+from ..analysis.affine import Affine
+from ..analysis.facts import Walk
+from ..analysis.loops import Loop, counted, loop_forest
+from ..analysis.ranges import LARGEST
+
+_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_NOT = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
+def loop_counters(module: Module) -> bool:
+    """Count every such loop; expects normal form.  Returns True if anything has changed."""
+    changed = False
+    for func in module.functions.values():
+        steps = [s for s in map(_step, loop_forest(func).loops) if s is not None]
+        if steps:
+            _Counting(func, steps).run()
+            changed = True
+        for loop in loop_forest(func).loops:
+            known = counted(loop)
+            if known is not None and known.iv.index:
+                _move_first(loop, known.iv)
+                changed = True
+    return changed
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A loop that is repeated while ``param`` plus ``sign`` is short of ``bound``, or equal to it if ``inclusive``."""
+
+    loop: Loop
+    param: Value
+    sign: int
+    bound: Value
+    inclusive: bool
+
+    @property
+    def start(self) -> Value:
+        return self.loop.entry_edge().args[self.param.index]
+
+
+def _step(loop: Loop) -> _Step | None:
+    """How a loop counts, if it does so in another way than ``counted`` takes."""
+    latch = loop.latch
+    if loop.preheader is None or latch is None or loop.exit is None or latch.term is None or counted(loop) is not None:
+        return None
+    test = latch.term.operands[0].op
+    if latch.term.name != "branch" or test is None or test.name not in _NOT or test.operands[0].type != I64:
+        return None
+    name = test.name if latch.term.edges[0].block is loop.head else _NOT[test.name]
+    for following, bound, relation in (*zip(test.operands, test.operands[::-1], (name, _MIRROR[name])),):
+        sign = 1 if relation in ("lt", "le") else -1
+        param = _stepped(loop, following, sign)
+        if param is not None and (bound.block not in loop.blocks or bound.const is not None):
+            return _Step(loop, param, sign, bound, relation in ("le", "ge"))
+    return None
+
+
+def _stepped(loop: Loop, following: Value, sign: int) -> Value | None:
+    """The parameter of the head that each iteration replaces by ``following``, which is it plus ``sign``."""
+    op = following.op
+    if op is None or op.name not in ("add", "sub") or op.block not in loop.blocks:
+        return None
+    for param, amount in (op.operands, op.operands[::-1])[:2 if op.name == "add" else 1]:
+        if amount.const == (sign if op.name == "add" else -sign) and param.owner is loop.head and \
+                loop.back_edge().args[param.index] is following:
+            return param
+    return None
+
+
+class _Counting(Walk):
+    """Proves, at the end of each preheader, that the trip count is positive and does not wrap; counts such loops."""
+
+    def __init__(self, func: Function, steps: list[_Step]) -> None:
+        super().__init__(func)
+        self.steps = {s.loop.preheader: s for s in steps}
+        self.proved: list[_Step] = []
+
+    def run(self) -> None:
+        super().run()
+        for step in self.proved:
+            _count(step)
+
+    def end(self, block: Block) -> None:
+        step = self.steps.get(block)
+        if step is None:
+            return
+        form, extra = self.ranges.form, 1 if step.inclusive else 0
+        low, high = (step.start, step.bound) if step.sign > 0 else (step.bound, step.start)
+        trip = form(high).minus(form(low)).plus(Affine(extra))
+        fits = self.prover.proves(form(low).plus(Affine(-extra))) or self.prover.proves(Affine(LARGEST).minus(trip))
+        if fits and self.prover.proves(trip.plus(Affine(-1))):
+            self.proved.append(step)
+
+
+def _count(step: _Step) -> None:
+    """Let a loop count from 0, and compute from that what it steps."""
+    loop, param, start = step.loop, step.param, step.start
+    preheader, latch, head = loop.preheader, loop.latch, loop.head
+    assert preheader is not None and latch is not None and latch.term is not None
+    entry, back, leave = loop.entry_edge(), loop.back_edge(), loop.exit_edge()
+    following = back.args[param.index]
+    term, preheader.term = preheader.term, None
+    b = Builder(preheader, latch.term.loc)
+    bound = step.bound if step.bound.const is None else b.const(step.bound.const)
+    trip = b.sub(bound, start) if step.sign > 0 else b.sub(start, bound)
+    end = bound
+    if step.inclusive:
+        trip, end = b.add(trip, 1), b.add(bound, step.sign)
+    zero = b.const(0)
+    preheader.term = term
+    leave.args = [end if a is following else a for a in leave.args]
+
+    it = head.add_param(I64, "it")
+    entry.args.append(zero)
+    ops, head.ops = head.ops, []
+    b = Builder(head, latch.term.loc)
+    value = b.add(start, it) if step.sign > 0 else b.sub(start, it)
+    head.ops += ops
+    for block in loop.blocks:
+        for op in block.all_ops():
+            op.replace_uses({param: value})
+    term, latch.term = latch.term, None
+    b = Builder(latch, term.loc)
+    after = b.add(it, 1)
+    again = b.lt(after, trip)
+    back.args.append(after)
+    term.operands = [again]
+    term.edges = [back, leave]
+    latch.term = term
+
+
+def _move_first(loop: Loop, iv: Value) -> None:
+    """Make a parameter of a loop's head the first one."""
+    at = iv.index
+    for edge in (loop.entry_edge(), loop.back_edge()):
+        edge.args.insert(0, edge.args.pop(at))
+    params = loop.head.params
+    params.insert(0, params.pop(at))
+    for i, p in enumerate(params):
+        p.index = i
