@@ -35,7 +35,7 @@ OLDEST = 60
 @cache
 def _machine(arch: str) -> llvm.TargetMachine:
     number = arch.removeprefix("sm_").rstrip("af")
-    if not (arch.startswith("sm_") and number.isdigit() and int(number) >= OLDEST):
+    if not (arch.startswith("sm_") and number.isdigit() and OLDEST <= int(number) < 1000):
         raise ValueError(f"arch={arch!r}: there is no such GPU; write one such as 'sm_90'")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

@@ -285,7 +285,7 @@ def test_stages() -> None:
     with pytest.raises(TypeError, match="stands for an argument of inspect"):
         g(jitad.spec("f64[:]"))
     assert ".target sm_100" in jit(elementwise).inspect("ptx", X, 1.0, arch="sm_100")
-    for arch in ("sm_10", "90", "hopper"):
+    for arch in ("sm_10", "90", "hopper", "sm_9000"):
         with pytest.raises(ValueError, match="no such GPU; write one such as 'sm_90'"):
             jit(elementwise).inspect("ptx", X, 1.0, arch=arch)
 
