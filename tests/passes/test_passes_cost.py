@@ -19,7 +19,7 @@ from jitad.passes.analysis.cost import (
 )
 from jitad.passes.analysis.loops import loop_forest
 from jitad.passes.analysis.sizes import Solver
-from jitad.passes.parallel.duration import FUNCTION, SERIAL, UNKNOWN, Duration
+from jitad.passes.parallel.duration import SERIAL, UNKNOWN, Duration
 
 OPERATIONS = """
 func @f(%a: f64[3, 4], %v: f64[?], %x: f64) -> (f64) {

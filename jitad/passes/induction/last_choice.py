@@ -155,10 +155,19 @@ class _Choice:
             if op is None or OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1 \
                     or not isinstance(v.type, Scalar) or len(found) > LONGEST:
                 return None
+            if op.name == "get" and self._is_made_again(op.operands[0]):
+                return None
             if op not in found:
                 found[op] = None
                 todo += op.operands
         return [op for b in self.dom.in_order(self.loop.blocks) for op in b.ops if op in found]
+
+    def _is_made_again(self, array: Value) -> bool:
+        """True if each iteration of the loop around this one has its own array, as it has scratch.
+
+        Its cotangent would be scattered into, at an index that depends on data, and not stay in lanes or registers.
+        """
+        return self.loop.parent is not None and array.block in self.loop.parent.blocks
 
     # --- rewriting ------------------------------------------------------------------------------------
 
