@@ -19,7 +19,7 @@ from jitad.passes.analysis.cost import (
 )
 from jitad.passes.analysis.loops import loop_forest
 from jitad.passes.analysis.sizes import Solver
-from jitad.passes.parallel.duration import FUNCTION, SERIAL, UNKNOWN, Duration
+from jitad.passes.parallel.duration import SERIAL, UNKNOWN, Duration
 
 OPERATIONS = """
 func @f(%a: f64[3, 4], %v: f64[?], %x: f64) -> (f64) {
@@ -89,7 +89,7 @@ def test_the_time_of_an_iteration_has_the_loops_in_it(trip: str, times: int) -> 
     forest = loop_forest(func)
     (outer,) = forest.roots
     time = Duration(Builder(func.entry), forest, outer, Solver(func), fastmath=False).of_iteration()
-    inner = TRANSCENDENTAL * FUNCTION + 2 * SERIAL             # it carries a value that is no sum
+    inner = (TRANSCENDENTAL + 2) * SERIAL                       # it carries a value that is no sum
     assert time.const == (3 + 2 * EXPENSIVE) * SERIAL + times * inner
     blocks = func.entry, outer.head, outer.children[0].head
     assert [frequency(forest, b) for b in blocks] == [1, ASSUMED, ASSUMED ** 2]

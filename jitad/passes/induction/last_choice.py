@@ -42,7 +42,7 @@ from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 LONGEST = 64
-"""The most ops that are computed again."""
+"""The most ops that are computed again, and the most values that are looked at for links."""
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
 SMOOTH = frozenset("add sub mul neg get cast const".split())
 """Ops whose partial derivatives are finite numbers for finite operands."""
@@ -90,13 +90,14 @@ class _Choice:
         self.loop, self.known, self.dom, self.used, self.p = loop, known, dom, used, p
         self.following = loop.back_edge().args[p.index]
         self.links: dict[Value, bool] = {p: True}
+        self.left = LONGEST                              # values to be looked at
         self.numbers: dict[Value, Value] = {}
 
     # --- analysis -------------------------------------------------------------------------------------
 
     def holds(self) -> bool:
         """True if ``p`` is a choice, read by comparisons alone, of a value that depends on the counter alone."""
-        if self.following is self.p or not self._is_link(self.following):
+        if self.following is self.p or not self._is_link(self.following) or self.left < 0:
             return False
         links = [v for v, is_link in self.links.items() if is_link]
         leaves = [v for v, is_link in self.links.items() if not is_link]
@@ -111,6 +112,9 @@ class _Choice:
         """True if ``v`` may be the old value; enters it, and what it may be, in ``links``."""
         known = self.links.get(v)
         if known is None:
+            self.left -= 1
+            if self.left < 0:                            # there are too many, and ``holds`` is False
+                return False
             found = [self._is_link(o) for o in self._alternatives(v)]
             known = self.links[v] = any(found)
             if not known:                                # what a new value is chosen from does not matter
@@ -151,10 +155,19 @@ class _Choice:
             if op is None or OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1 \
                     or not isinstance(v.type, Scalar) or len(found) > LONGEST:
                 return None
+            if op.name == "get" and self._is_made_again(op.operands[0]):
+                return None
             if op not in found:
                 found[op] = None
                 todo += op.operands
         return [op for b in self.dom.in_order(self.loop.blocks) for op in b.ops if op in found]
+
+    def _is_made_again(self, array: Value) -> bool:
+        """True if each iteration of the loop around this one has its own array, as it has scratch.
+
+        Its cotangent would be scattered into, at an index that depends on data, and not stay in lanes or registers.
+        """
+        return self.loop.parent is not None and array.block in self.loop.parent.blocks
 
     # --- rewriting ------------------------------------------------------------------------------------
 
