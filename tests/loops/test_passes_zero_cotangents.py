@@ -70,3 +70,20 @@ def test_what_was_not_chosen_has_no_influence() -> None:
     by_points, by_centres = jit(nearest, grad=(0, 1)).grad(points, centres)
     np.testing.assert_array_equal(by_points, -2.0 * np.array([[1.0, 2.0, 3.0]] * 2))
     np.testing.assert_array_equal(by_centres, [[4.0, 8.0, 12.0], [0.0, 0.0, 0.0]])
+
+
+def least(x: Any, centres: Any) -> float:
+    best = 9.0
+    for c in range(len(centres)):
+        d = (x - centres[c]) * (x - centres[c])
+        if d < best:
+            best = d
+    return best
+
+
+@pytest.mark.parametrize("x, centres", [(1.0, [np.inf, 20.0]), (np.inf, [1.0, 2.0]), (np.nan, [1.0, 2.0]),
+                                        (1.0, [np.nan, np.nan])])
+def test_a_choice_of_nothing_has_no_derivative(x: float, centres: list[float]) -> None:
+    by_x, by_centres = jit(least, grad=(0, 1)).grad(x, np.array(centres))
+    assert by_x == 0.0
+    np.testing.assert_array_equal(by_centres, np.zeros(len(centres)))

@@ -204,20 +204,33 @@ class _Choice:
                     edge.args.append(number_there)
         return self.numbers[v]
 
-    def _again(self, b: Builder, number: Value) -> Value:
-        """The chosen value, computed at the end of a block."""
+    def _again(self, b: Builder, number: Value, none: Value | None = None) -> Value:
+        """The chosen value, computed at the end of a block.
+
+        ``none``: true if there is none.  It is then computed of ones, so that no derivative is a product of its
+        cotangent, a zero, with an infinite number.
+        """
         values = {self.known.iv: number}
+
+        def enter(v: Value, value: Value) -> None:
+            if none is not None and isinstance(v.type, Scalar) and v.type.is_float and v.const is None:
+                values[v] = b.select(none, b.const(1.0, v.type), value)
+        for v in dict.fromkeys(v for op in self.slice for v in op.operands if v.block not in self.loop.blocks):
+            enter(v, v)
         for op in self.slice:
             copy = clone_op(op, values)
             copy.block = b.block
             b.block.ops.append(copy)
+            if op.name == "get":
+                enter(op.result, copy.result)
         return values.get(self.new, self.new)
 
     def _selected(self, exit: Block, last: Value, start: Value) -> Value:
         ops, term, exit.ops, exit.term = exit.ops, exit.term, [], None
         b = Builder(exit, self.slice[-1].loc)
         zero = b.const(0)
-        final = b.select(b.lt(last, zero), start, self._again(b, b.maximum(last, zero)))
+        none = b.lt(last, zero)
+        final = b.select(none, start, self._again(b, b.maximum(last, zero), none))
         exit.ops += ops
         exit.term = term
         return final

@@ -59,6 +59,8 @@ def _skip_iterations(func: Function, loop: Loop) -> None:
 
 def _may_be_zero(v: Value) -> bool:
     op = v.op
+    if op is not None and op.name == "add" and op.operands[0] is op.operands[1]:      # the adjoint of a square
+        return _may_be_zero(op.operands[0])
     return op is not None and op.name == "select" and isinstance(v.type, Scalar) and v.type.is_float and \
         any(map(_is_zero, op.operands[1:]))
 
