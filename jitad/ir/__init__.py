@@ -15,6 +15,7 @@ Files, in reading order::
     dominance  reverse postorder, the dominator tree
     dataflow   forward dataflow to a fixed point
     uses       use lists: the ops that read each value
+    expression_keys  equal for ops that compute the same
     type_rules, size_rules  the rules to which rows of the op table refer
     strings    numbers of the strings that a program holds at run time
     window     parts of arrays that ops read and write

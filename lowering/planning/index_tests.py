@@ -19,7 +19,7 @@ from __future__ import annotations
 from ...ir.graph import Op, Value
 from ...ir.types import I64
 from ...ir.uses import ops_of, users
-from ...passes.analysis.loops import Loop, LoopForest, counted
+from ...passes.analysis.loops import Loop, LoopForest, counted, stepped
 
 
 def index_tests(forest: LoopForest) -> dict[Op, tuple[Value, Value, Value]]:
@@ -39,12 +39,8 @@ def _index_test(loop: Loop) -> tuple[Op, tuple[Value, Value, Value]] | None:
         return None
     for p, following in loop.back_edge().passed():
         start = loop.entry_edge().args[p.index]
-        if p is not known.iv and p.type == I64 and _is_next(following, p) and start.const is None:
-            return test, (start, following, known.trip)
+        if p is not known.iv and p.type == I64 and start.const is None:
+            step = stepped(loop, p)
+            if step is not None and step[0].const == step[1] == 1:
+                return test, (start, following, known.trip)
     return None
-
-
-def _is_next(following: Value, index: Value) -> bool:
-    op = following.op
-    return op is not None and op.name == "add" and op.block is index.block and any(
-        x is index and y.const == 1 for x, y in (op.operands, op.operands[::-1]))

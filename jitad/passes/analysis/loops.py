@@ -221,3 +221,16 @@ def counted(loop: Loop) -> Counted | None:
             if loop.entry_edge().args[iv.index].const == 0:
                 return Counted(iv, following, trip)
     return None
+
+
+def stepped(loop: Loop, p: Value) -> tuple[Value, int] | None:
+    """(amount, sign) if each iteration adds a loop-invariant amount to ``p``, or subtracts it."""
+    op = loop.back_edge().args[p.index].op
+    if op is None or op.block not in loop.blocks or op.name not in ("add", "sub"):
+        return None
+    x, y = op.operands
+    if op.name == "add" and y is p:
+        x, y = y, x
+    if x is not p or (y.block in loop.blocks and y.const is None):
+        return None
+    return y, 1 if op.name == "add" else -1

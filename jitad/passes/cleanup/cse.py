@@ -7,8 +7,8 @@ stay closed.  Arrays that are updated in place later keep their identity: two eq
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
+from ...ir import expression_keys
 from ...ir.aliasing.consumption import consumed_values
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
@@ -78,14 +78,5 @@ def _key(op: Op, consumed: set[Value]) -> Hashable | None:
     definition = OPS[op.name]
     if definition.effect or definition.consumes or op.name in KEPT or not consumed.isdisjoint(op.results):
         return None
-    operands: Any = op.operands
-    if definition.commutative:
-        operands = sorted(operands, key=id)
-    return op.name, tuple(operands), _frozen(op.attrs), tuple([r.type for r in op.results])
-
-
-def _frozen(attrs: dict[str, Any]) -> Hashable:
-    if not attrs:
-        return ()
-    return tuple((k, type(v), repr(v) if isinstance(v, (float, list, dict)) else v) for k, v in sorted(attrs.items()))
+    return expression_keys.key(op)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.graph import Module, Op, Value
 from ...ir.types import I64
-from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.loops import Counted, Loop, counted, loop_forest, stepped
 
 
 def induction_variables(module: Module) -> None:
@@ -19,21 +19,8 @@ def induction_variables(module: Module) -> None:
             known = counted(loop)
             if known is not None:
                 for p in loop.head.params:
-                    if p is not known.iv and p.type == I64 and (step := _step(loop, p)) is not None:
+                    if p is not known.iv and p.type == I64 and (step := stepped(loop, p)) is not None:
                         _replace(loop, known, p, *step)
-
-
-def _step(loop: Loop, p: Value) -> tuple[Value, int] | None:
-    """(amount, sign) if each iteration adds a loop-invariant amount to ``p``, or subtracts it."""
-    op = loop.back_edge().args[p.index].op
-    if op is None or op.block not in loop.blocks or op.name not in ("add", "sub"):
-        return None
-    x, y = op.operands
-    if op.name == "add" and y is p:
-        x, y = y, x
-    if x is not p or (y.block in loop.blocks and y.const is None):
-        return None
-    return y, 1 if op.name == "add" else -1
 
 
 def _replace(loop: Loop, known: Counted, p: Value, amount: Value, sign: int) -> None:

@@ -24,7 +24,7 @@ from ...ir.graph import Block, Function, Module, Value
 from ...ir.types import I64
 from ..analysis.affine import Affine
 from ..analysis.facts import Walk
-from ..analysis.loops import Loop, counted, loop_forest
+from ..analysis.loops import Loop, counted, loop_forest, stepped
 from ..analysis.ranges import LARGEST
 
 _MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -81,13 +81,11 @@ def _step(loop: Loop) -> _Step | None:
 
 def _stepped(loop: Loop, following: Value, sign: int) -> Value | None:
     """The parameter of the head that each iteration replaces by ``following``, which is it plus ``sign``."""
-    op = following.op
-    if op is None or op.name not in ("add", "sub") or op.block not in loop.blocks:
-        return None
-    for param, amount in (op.operands, op.operands[::-1])[:2 if op.name == "add" else 1]:
-        if amount.const == (sign if op.name == "add" else -sign) and param.owner is loop.head and \
-                loop.back_edge().args[param.index] is following:
-            return param
+    for param, after in loop.back_edge().passed():
+        if after is following and (step := stepped(loop, param)) is not None:
+            amount, direction = step
+            if amount.const is not None and direction * amount.const == sign:
+                return param
     return None
 
 

@@ -22,12 +22,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from ...ir.expression_keys import translated
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
 from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 
 KEPT = frozenset(("push", "pop", "const", "undef"))
+NEAR = 8
+"""The most blocks in which a check is looked for."""
 
 
 def condition_pre(module: Module) -> bool:
@@ -45,7 +48,7 @@ def _in_function(func: Function) -> bool:
     for block in forest.dom.order:
         for op in block.ops:
             if _is_pure(op):
-                known.setdefault(_key(op, {}), []).append(op)
+                known.setdefault(translated(op, {}), []).append(op)
     return any([_Loop(loop, forest, known).run() for loop in reversed(loops)])
 
 
@@ -90,8 +93,8 @@ class _Loop:
                 continue
             if not _is_pure(op):
                 continue
-            before = self._executed(_key(op, self.entry), self.loop.preheader)
-            after = self._executed(_key(op, self.again), self.loop.latch)
+            before = self._executed(translated(op, self.entry), self.loop.preheader)
+            after = self._executed(translated(op, self.again), self.loop.latch)
             if before is not None and after is not None:
                 self.entry[op.result], self.again[op.result] = before.result, after.result
                 self.found.append(op)
@@ -142,10 +145,6 @@ class _Loop:
         return replaced
 
 
-NEAR = 8
-"""The most blocks in which a check is looked for."""
-
-
 def _is_worth(op: Op) -> bool:
     """True for what reads arrays, and for an op that takes longer than a move."""
     return OPS[op.name].cost >= EXPENSIVE or not all(isinstance(v.type, Scalar) for v in op.operands)
@@ -154,12 +153,3 @@ def _is_worth(op: Op) -> bool:
 def _is_pure(op: Op) -> bool:
     definition = OPS[op.name]
     return not definition.effect and not definition.consumes and op.name not in KEPT and len(op.results) == 1
-
-
-def _key(op: Op, values: dict[Value, Value]) -> Hashable:
-    """A key that is equal for ops that compute the same; ``values``: what stands for an operand."""
-    operands = [values.get(v, v) for v in op.operands]
-    found: list[Hashable] = [v if v.const is None else (str(v.type), repr(v.const)) for v in operands]
-    if OPS[op.name].commutative:
-        found.sort(key=hash)
-    return op.name, tuple(found), repr(sorted(op.attrs.items()))

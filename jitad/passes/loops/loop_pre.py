@@ -18,10 +18,11 @@ Applies to loops of one block without checks: the reads in the first iteration a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
+from ...ir.expression_keys import translated
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
@@ -106,11 +107,11 @@ class _Carried:
 
     def _computed_for(self, other: Value, expressions: list[Op]) -> Mapping:
         """For each expression, the value that the loop computes for ``other`` in the place of ``p``, if it does."""
-        available = {_key(op, {}): op.result for op in self.head.ops if op.results}
+        available = {translated(op, {}): op.result for op in self.head.ops if op.results}
         found: Mapping = {self.p: other}
         for op in expressions:
             if all(v in found for v in op.operands if v.block is self.head and v.const is None):
-                value = available.get(_key(op, found))
+                value = available.get(translated(op, found))
                 if value is not None:
                     found[op.result] = value
         return found
@@ -146,12 +147,3 @@ class _Carried:
 def _is_worth(op: Op) -> bool:
     """True for a read, or an op that takes longer than the selection."""
     return op.name == "get" or OPS[op.name].cost >= EXPENSIVE
-
-
-def _key(op: Op, values: Mapping) -> Hashable:
-    """A key that is equal for ops that compute the same; ``values``: what stands for an operand."""
-    operands = [values.get(v, v) for v in op.operands]
-    found: list[Hashable] = [v if v.const is None else (str(v.type), repr(v.const)) for v in operands]
-    if OPS[op.name].commutative:
-        found.sort(key=hash)
-    return op.name, tuple(found), repr(sorted(op.attrs.items()))

@@ -38,6 +38,7 @@ from collections.abc import Hashable
 
 from ...ir.builder import Builder
 from ...ir.dominance import strongly_connected
+from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar, dtype_of
@@ -222,7 +223,7 @@ class _Conversion:
         """Append ops of both sides to ``head``, once where both compute the same."""
         known: dict[Hashable, Op] = {}
         for op in ops:
-            alike = known.setdefault((op.name, tuple(resolve(self.mapping, v) for v in op.operands), str(op.attrs)), op)
+            alike = known.setdefault(key(op, [resolve(self.mapping, v) for v in op.operands]), op)
             if alike is op or OPS[op.name].effect:
                 append(head, op)
             else:
@@ -310,9 +311,7 @@ def _ops(sides: list[Side]) -> list[Op]:
 
 def _apart(ops: list[Op]) -> list[Op]:
     """The ops that only one side has: what both read or compute is executed anyway."""
-    def key(op: Op) -> tuple[str, tuple[Value, ...], str]:
-        return op.name, tuple(op.operands), str(op.attrs)
-    blocks: dict[tuple[str, tuple[Value, ...], str], set[Block | None]] = {}
+    blocks: dict[Hashable, set[Block | None]] = {}
     for op in ops:
         blocks.setdefault(key(op), set()).add(op.block)
     return [op for op in ops if OPS[op.name].effect or len(blocks[key(op)]) < 2]

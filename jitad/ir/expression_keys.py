@@ -1,0 +1,29 @@
+"""Keys of expressions, for value numbering: ops without effects whose keys are equal compute the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from .graph import Op, Value
+from .ops import OPS
+
+
+def key(op: Op, operands: Sequence[Hashable] | None = None) -> Hashable:
+    """The key of ``op``; ``operands``: what stands for its operands."""
+    found = op.operands if operands is None else operands
+    if OPS[op.name].commutative:
+        found = sorted(found, key=hash)
+    return op.name, tuple(found), _frozen(op.attrs), tuple([r.type for r in op.results])
+
+
+def translated(op: Op, values: Mapping[Value, Value]) -> Hashable:
+    """The key of ``op`` with other operands: those of ``values`` in place of its own.  Constants are equal by value."""
+    operands = [values.get(v, v) for v in op.operands]
+    return key(op, [v if v.const is None else (v.type, repr(v.const)) for v in operands])
+
+
+def _frozen(attrs: Mapping[str, Any]) -> Hashable:
+    if not attrs:
+        return ()
+    return tuple((k, type(v), repr(v) if isinstance(v, (float, list, dict)) else v) for k, v in sorted(attrs.items()))
