@@ -31,6 +31,7 @@ from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
+from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
@@ -204,6 +205,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "strength_reduction", _plain(strength_reduction)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _DCE)),
+    ("optimized", "extreme_reductions", _plain(extreme_reductions)),
     ("optimized", "rare_updates", _plain(rare_updates)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -236,6 +238,7 @@ NOT_ON_GPU = frozenset((
     "stride_versioning",
     "strength_reduction",
     "jump_threading",
+    "extreme_reductions",
     "rare_updates",
     "column_major",
 ))
@@ -292,7 +295,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
-    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
+    "strength_reduction": strength_reduction, "jump_threading": jump_threading,
+    "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,
     "copy_insertion": copy_insertion,
 }
 

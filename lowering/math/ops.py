@@ -70,8 +70,9 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
         return cast(e, t, result, xs[0])
     if name == "select":
         return select(e, t, *xs)
-    extreme = attrs.get("acc") and name in ("maximum", "minimum")      # of zeros of both signs either one will do
-    return TABLE[name](e, t, list(xs), "nsz" if extreme else float_flags(e.options, attrs))
+    if attrs.get("acc") and name in ("maximum", "minimum") and t.is_float:   # of zeros of both signs either one will do
+        return TABLE[name](e, t, list(xs), "nnan nsz" if attrs.get("numbers") else "nsz")
+    return TABLE[name](e, t, list(xs), float_flags(e.options, attrs))
 
 
 def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: bool = False) -> str:

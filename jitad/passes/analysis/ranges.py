@@ -112,8 +112,8 @@ class Prover:
     """Facts of the form ``form >= 0``, in scopes, and proofs from them.
 
     A fact bounds its youngest atom, the one defined last, by older atoms.  A proof replaces the youngest atom of the
-    goal by one of its bounds, until only a number is left.  An atom that is one of several values, such as a minimum that
-    is to be bounded from below, is replaced by each of them, and each goal has to be proved.
+    goal by one of its bounds, until only a number is left.  An atom that is one of several values, such as a minimum
+    that is to be bounded from below, is replaced by each of them, and each goal has to be proved.
     """
 
     STEPS = 24

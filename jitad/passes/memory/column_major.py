@@ -64,7 +64,8 @@ class _Web:
 
     def _by_elements(self) -> list[int]:
         """The depths of the columns in ``read``, unless none is stored, or they are multiplied as a matrix's."""
-        product = any(len(set(columns)) > 1 for loop, (_, columns) in self.read.items() if not self._stored_beside(loop))
+        product = any(len(set(columns)) > 1 and not self._stored_beside(loop)
+                      for loop, (_, columns) in self.read.items())
         return [] if product or not self.stored else [d for d, columns in self.read.values() for _ in columns]
 
     def _stored_beside(self, loop: Loop) -> bool:
