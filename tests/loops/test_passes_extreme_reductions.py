@@ -83,7 +83,8 @@ def bits(result: Any) -> list[bytes]:
 
 def rows(seed: int) -> list[tuple[np.ndarray, np.ndarray, float]]:
     draw = random.Random(seed)
-    few = [[0.0, -0.0], [-0.0, -1.0], [0.0], [math.nan, -0.0], [-math.inf], *(draw.sample(VALUES, 3) for _ in range(12))]
+    few = [[0.0, -0.0], [-0.0, -1.0], [0.0], [math.nan, -0.0], [-math.inf]]
+    few += [draw.sample(VALUES, 3) for _ in range(12)]
     return [(np.array(draw.choices(some, k=n)), np.array(draw.choices(VALUES, k=n)), first)
             for some in few for n in (0, 1, 17, 70) for first in draw.sample(VALUES, 3)]
 
