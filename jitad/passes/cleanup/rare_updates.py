@@ -27,9 +27,9 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Scalar
 from ...ir.uses import ops_of, users
+from ..analysis.branches import extreme_of
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted, loop_forest
-from ..induction.extreme_reductions import extreme_of
 
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
 

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
-from ...ir.expression_keys import alike
 from ...ir.graph import Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar, dtype_of
 from ...ir.uses import ops_of, users
+from ..analysis.branches import extreme_of
 from ..analysis.cfg import own_exit, set_term
 from ..analysis.float_signs import has_no_sign
 from ..analysis.loops import Counted, Loop, counted, loop_forest
@@ -41,8 +41,6 @@ SHORTEST = 16
 """The least constant trip count: shorter loops have no vectors to fill."""
 LARGEST = 120
 """The most ops of a loop that is copied."""
-DEEP = 8
-"""The depth to which a condition is examined."""
 GREATER = {("gt", True): True, ("ge", True): True, ("lt", False): True, ("le", False): True,
            ("lt", True): False, ("le", True): False, ("gt", False): False, ("ge", False): False}
 """By the comparison, and whether the new value is its first operand: True if it looks for the largest."""
@@ -74,27 +72,6 @@ def extreme_reductions(module: Module) -> bool:
     return any([_rewrite(func, loop, known.trip, found) for func in module.functions.values()
                 for loop in loop_forest(func).loops if (known := counted(loop)) is not None and _is_plain(loop, known)
                 for found in [_extremes(loop, known)] if found])
-
-
-def extreme_of(condition: Value, new: Value, old: Value, depth: int = DEEP) -> tuple[Op, list[Value], set[Op]] | None:
-    """The comparison of ``new`` with ``old`` in a conjunction, the other conditions, and the conjunctions above it."""
-    op = condition.op
-    if op is None or not depth:
-        return None
-    if _compares(op, new, old):
-        return op, [], set()
-    if op.name == "and" or op.name == "select" and op.operands[2].const is False:
-        for part, other in (op.operands[:2], op.operands[1::-1]):
-            if (found := extreme_of(part, new, old, depth - 1)) is not None:
-                return found[0], [*found[1], other], {*found[2], op}
-    return None
-
-
-def _compares(op: Op, new: Value, old: Value) -> bool:
-    if op.name not in ("lt", "le", "gt", "ge"):
-        return False
-    x, y = op.operands
-    return x is old and alike(y, new) or y is old and alike(x, new)
 
 
 # --- what is rewritten --------------------------------------------------------------------------------

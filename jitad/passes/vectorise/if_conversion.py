@@ -42,9 +42,9 @@ from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar, dtype_of
+from ..analysis.branches import extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
-from ..induction.extreme_reductions import extreme_of
 
 Side = tuple[Block | None, Edge]
 """A side of a branch: its block, if it has one of its own, and the edge by which it leaves."""
