@@ -55,6 +55,7 @@ from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
+from .passes.nests.packing import packing
 from .passes.nests.scalarise import scalarise
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
@@ -153,6 +154,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
+    ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
@@ -217,6 +219,7 @@ NOT_ON_GPU = frozenset((
     "scalarise",
     "interchange",
     "matrix_products",
+    "packing",
     "privatisation",
     "batch",
     "predicate",
@@ -278,7 +281,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
-    "interchange": _interchanged, "matrix_products": matrix_products, "scalarise": _scalarised,
+    "interchange": _interchanged, "matrix_products": matrix_products, "packing": packing,
+    "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
