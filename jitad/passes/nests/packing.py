@@ -27,10 +27,11 @@ from ...ir.types import Array, Scalar
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, loop_forest
+from .factors import is_size
 from .regular import Regular, is_fixed
 
 MOST = 8
-"""The most columns of a structure."""
+"""The most members of a structure."""
 NEAR = 1 << 30
 """The bound of constants in an index.  Sizes of arrays are far below 2⁶², so that a sum of two does not wrap."""
 FEWEST = 4
@@ -61,16 +62,19 @@ class _Packing:
     def run(self) -> bool:
         groups: dict[tuple[Loop, Value, object], list[tuple[Op, Affine]]] = {}
         for loop in self.regular.known:
-            if not loop.children and loop.blocks == {loop.head} and loop.parent is not None:
+            if not loop.children and loop.parent is not None:
                 for nest, key, op, end in self._found(loop):
                     groups.setdefault((nest, op.operands[0], key), []).append((op, end))
-        for (nest, array, key), members in groups.items():
+        heads = {loop.head for loop in self.regular.known}
+        always = {key: members for key, members in groups.items()
+                  if any(op.block in heads for op, _ in members)}
+        for (nest, array, key), members in always.items():
             self._pack(nest, array, key, members)
-        return bool(groups)
+        return bool(always)
 
     def _found(self, loop: Loop) -> Iterator[tuple[Loop, object, Op, Affine]]:
         """The elements to pack that a loop reads: the nest, what is read together, and the end of the first index."""
-        for op in loop.head.ops:
+        for op in (op for block in self.regular.dom.order if block in loop.blocks for op in block.ops):
             if not _is_element(op):
                 continue
             array, row, column = op.operands
@@ -89,11 +93,11 @@ class _Packing:
         if array.block in loop.blocks or any(d is not None and d < LANES for d in t.dims[:1]):
             return ""
         if column.const is not None:
-            width = t.dims[1]
-            known = width is not None and column.const < width <= MOST
-            return "structure" if known and self.forms.of(row).coefficient(counter) == 1 else ""
+            few = 0 <= column.const < MOST and (t.dims[1] is None or column.const < t.dims[1])
+            return "structure" if few and self.forms.of(row).coefficient(counter) == 1 else ""
         rows = loop.parent
-        if rows not in self.regular.known or self.reassociates or not _adds_in_order(loop):
+        if rows not in self.regular.known or self.reassociates or loop.blocks != {loop.head} or \
+                not _adds_in_order(loop):
             return ""
         trips = (self.regular.known[x].trip for x in (loop, rows))
         if any(n.block in rows.blocks or n.const is not None and n.const < LANES for n in trips):
@@ -145,6 +149,7 @@ class _Packing:
             part = b.emit("transpose", b.slice(array, zero, rows, one, zero, columns, one), perm=(1, 0))
         else:
             assert isinstance(key, int)
+            rows = b.select(b.lt(key, b.emit("dim", array, axis=1)), rows, zero)
             part = b.reshape(b.slice(array, zero, rows, one, b.const(key), one, one), rows)
         packed = b.emit("copy", part)
         before.term = term
@@ -171,7 +176,8 @@ def _limited(b: Builder, array: Value, axis: int, ends: list[Affine]) -> Value:
         n = b.const(end.constant)
         for v, times in end.terms:
             n = b.add(n, v) if times == 1 else b.sub(n, v)
-        n = b.select(b.lt(n, 0), size, b.minimum(n, size))
+        if not is_size(n, array, axis):
+            n = b.select(b.lt(n, 0), size, b.minimum(n, size))
         largest = n if largest is None else b.maximum(largest, n)
     assert largest is not None
     return largest
