@@ -79,7 +79,7 @@ class _Packing:
                 continue
             array, row, column = op.operands
             kind = self._kind(loop, array, row, column)
-            nest = kind and self._nest(loop, array, kind)
+            nest = kind and self._nest(loop, op, kind)
             if nest:
                 end = self._end(row, loop, nest)
                 key = column.const if kind == "structure" else self._end(column, loop, nest)
@@ -102,16 +102,23 @@ class _Packing:
         trips = (self.regular.known[x].trip for x in (loop, rows))
         if any(n.block in rows.blocks or n.const is not None and n.const < LANES for n in trips):
             return ""
-        r, c, outer = self.forms.of(row), self.forms.of(column), self.regular.known[rows].iv
+        outer, r, c = self.regular.known[rows].iv, self.forms.of(row), self.forms.of(column)
         return "row" if (r.coefficient(counter), r.coefficient(outer)) == (0, 1) and \
             (c.coefficient(counter), c.coefficient(outer)) == (1, 0) else ""
 
-    def _nest(self, loop: Loop, array: Value, kind: str) -> Loop | None:
-        """The outermost loop that always executes ``loop`` and does not make ``array``."""
+    def _nest(self, loop: Loop, op: Op, kind: str) -> Loop | None:
+        """The outermost loop that always executes ``loop`` and does not make the array.
+
+        Around a product of a matrix and a vector, it moves no window over the matrix.
+        """
         inner = loop if kind == "structure" else loop.parent
         assert inner is not None
+        counters = {x.iv for x in (self.regular.known.get(loop), self.regular.known.get(inner)) if x is not None}
+        indices = op.operands[1:] if kind == "row" else []
+        still = [op.operands[0], *(v for x in indices for v, _ in self.forms.of(x).terms if v not in counters)]
         found, at = None, inner.parent
-        while at is not None and array.block not in at.blocks and self.regular.always(loop.head, at) is not None:
+        while at is not None and all(is_fixed(v, at) for v in still) and \
+                self.regular.always(loop.head, at, leaving=False) is not None:
             if at.preheader is not None:
                 found = at
             at = at.parent
@@ -184,8 +191,10 @@ def _limited(b: Builder, array: Value, axis: int, ends: list[Affine]) -> Value:
 
 
 def _adds_in_order(loop: Loop) -> bool:
-    """True if a loop carries sums of floats, and stores nothing."""
-    carried = [(p.type, a.op) for p, a in zip(loop.head.params, loop.back_edge().args)]
-    sums = [op for t, op in carried if isinstance(t, Scalar) and t.is_float]
-    return all(isinstance(t, Scalar) for t, _ in carried) and bool(sums) \
-        and all(op is not None and op.name in ("add", "sub") for op in sums)
+    """True if a loop carries sums of floats, which begin anew in each iteration of the loop around, and no array."""
+    assert loop.parent is not None
+    carried = [(p.type, start, a.op) for p, start, a in
+               zip(loop.head.params, loop.entry_edge().args, loop.back_edge().args)]
+    sums = [(start, op) for t, start, op in carried if isinstance(t, Scalar) and t.is_float]
+    return all(isinstance(t, Scalar) for t, _, _ in carried) and bool(sums) and all(
+        op is not None and op.name in ("add", "sub") and start.owner is not loop.parent.head for start, op in sums)
