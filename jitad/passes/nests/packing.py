@@ -38,12 +38,15 @@ FEWEST = 4
 """The least number of repetitions, if it is known.  A transposition takes about as long as two products."""
 
 
-def packing(module: Module) -> bool:
-    """Pack in every nest of normal form; returns True if there was anything to pack."""
+def packing(module: Module, derived: bool) -> bool:
+    """Pack in every nest of normal form; returns True if there was anything to pack.
+
+    Structures are packed before differentiation, rows after it (``derived``).
+    """
     changed = False
     for func in module.functions.values():
         if any(_is_element(op) for op in func.all_ops()):
-            changed |= _Packing(func, module.fastmath).run()
+            changed |= _Packing(func, derived, module.fastmath).run()
     return changed
 
 
@@ -54,8 +57,8 @@ def _is_element(op: Op) -> bool:
 class _Packing:
     """The packing of one function."""
 
-    def __init__(self, func: Function, reassociates: bool) -> None:
-        self.func, self.reassociates = func, reassociates
+    def __init__(self, func: Function, derived: bool, reassociates: bool) -> None:
+        self.func, self.derived, self.reassociates = func, derived, reassociates
         self.regular = Regular(loop_forest(func))
         self.forms = AffineForms()
 
@@ -94,9 +97,9 @@ class _Packing:
             return ""
         if column.const is not None:
             few = 0 <= column.const < MOST and (t.dims[1] is None or column.const < t.dims[1])
-            return "structure" if few and self.forms.of(row).coefficient(counter) == 1 else ""
+            return "structure" if few and not self.derived and self.forms.of(row).coefficient(counter) == 1 else ""
         rows = loop.parent
-        if rows not in self.regular.known or self.reassociates or loop.blocks != {loop.head} or \
+        if rows not in self.regular.known or self.reassociates or not self.derived or loop.blocks != {loop.head} or \
                 not _adds_in_order(loop):
             return ""
         trips = (self.regular.known[x].trip for x in (loop, rows))
