@@ -38,7 +38,7 @@ class Regular:
     def always(self, block: Block, outer: Loop, leaving: bool = True) -> list[Loop] | None:
         """The inner loops that must each have an iteration, so that every one of ``outer`` executes ``block``.
 
-        ``None`` if that depends on anything else.  Without ``leaving``, iterations that end in a ``break`` do not count.
+        ``None`` if that depends on anything else.  Without ``leaving``, an iteration that ends in ``break`` need not.
         """
         needed: dict[Loop, None] = {}
         loop, at = self.forest.loop_of(block), block
