@@ -63,6 +63,9 @@ TABLE: dict[str, Rule] = {
     "stop": composite.same,
 }
 
+UNSIGNED: dict[str, Rule] = {"floordiv": composite.unsigned("udiv"), "mod": composite.unsigned("urem")}
+"""Rules for integers that are not negative."""
+
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:
     """One element of an elementwise op; ``t`` is the dtype of the operands, for ``select`` of the alternatives."""
@@ -72,6 +75,8 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
         return select(e, t, *xs)
     if attrs.get("acc") and name in ("maximum", "minimum") and t.is_float:   # of zeros of both signs either one will do
         return TABLE[name](e, t, list(xs), "nnan nsz" if attrs.get("numbers") else "nsz")
+    if attrs.get("unsigned"):
+        return UNSIGNED[name](e, t, list(xs), "")
     return TABLE[name](e, t, list(xs), float_flags(e.options, attrs))
 
 

@@ -4,13 +4,14 @@ A walk down the dominator tree collects the facts that hold at each point (``ran
 on each of its sides, the condition of a ``check`` after it, and the bounds of loop counters (``induction``).  Integer
 comparisons that follow from the facts become constants.  Checks whose condition holds are removed.  An integer maximum
 or minimum becomes the operand that it is known to be.  If the condition of ``select(i < 0, i + n, i)`` is known, the
-result is treated as equal to the chosen operand.
+result is treated as equal to the chosen operand.  A quotient or remainder of integers that are not negative is marked
+as ``unsigned``, which saves the rounding towards minus infinity.
 """
 
 from __future__ import annotations
 
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.types import BOOL
+from ...ir.types import BOOL, I64
 from ..analysis.facts import COMPARISONS, Walk
 
 
@@ -50,7 +51,11 @@ class _Decider(Walk):
             truth = self._decide(op.result)
             if truth is not None:
                 op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
-        return super().op(op)
+        kept = super().op(op)
+        if op.name in ("mod", "floordiv") and op.result.type == I64 and all(
+                self.prover.proves(self.ranges.form(v)) for v in op.operands):
+            op.attrs = op.attrs | {"unsigned": True}
+        return kept
 
     def end(self, block: Block) -> None:
         term = block.term
