@@ -29,6 +29,7 @@ from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rare_updates import rare_updates
+from .passes.cleanup.repeated_branches import repeated_branches
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.induction.induction_variables import induction_variables
@@ -174,6 +175,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _under_fastmath(_DCE)),
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "repeated_branches", _then(repeated_branches, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
@@ -293,6 +295,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
     "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
+    "repeated_branches": repeated_branches,
     "copy_insertion": copy_insertion,
 }
 
