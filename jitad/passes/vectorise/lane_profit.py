@@ -19,6 +19,7 @@ from collections.abc import Collection
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
+from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
 from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
 
@@ -48,6 +49,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
             return None
+        if not accesses and all(_adds_across(loop, kinds, fastmath) for loop in inner):
+            return _short_trips(inner, kinds, LANES - 1)
         if not accesses or any(_is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in inner):
             return {}
         windows = [known.trip for loop in inner if (known := counted(loop)) is not None]
@@ -69,11 +72,16 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
 def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
     """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}
-    trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
     follow = any(OPS[op.name].vector and kinds[op.results[0]] == VARYING
                  for b in kinds.blocks if b not in within for op in b.ops)
+    return _short_trips(inner, kinds, SHORT_ROW) if follow else None
+
+
+def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value, int] | None:
+    """The trip counts of inner loops, with a bound; ``None`` if they are not known before the outer loop, or larger."""
+    trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
     known_before = len(trips) == len(inner) and all(t.block not in kinds.loop.blocks for t in trips)
-    return dict.fromkeys(trips, SHORT_ROW) if follow and known_before else None
+    return dict.fromkeys(trips, most) if known_before and all((t.const or 0) <= most for t in trips) else None
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
@@ -112,6 +120,29 @@ def _is_serial(loop: Loop, kinds: Kinds) -> bool:
         return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
             not v.op.attrs.get("acc")
     return any(in_order(v) for v in loop.back_edge().args)
+
+
+def _adds_across(loop: Loop, kinds: Kinds, fastmath: bool) -> bool:
+    """True if lanes would be summed up in each iteration of an inner loop, of which LLVM can make vectors.
+
+    An example is the adjoint of what pairs of rows have between them: what a lane adds to the element of the other one
+    goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.
+    """
+    ops = [op for op in loop.head.ops if OPS[op.name].indices]
+    across = any(op.name == "add_at" and all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in ops)
+    serial = not fastmath and _is_serial(loop, kinds)
+    return across and loop.blocks == {loop.head} and not serial and all(_steps_along(op, loop) for op in ops)
+
+
+def _steps_along(op: Op, loop: Loop) -> bool:
+    """True if iterations of ``loop`` access the same element, or neighbouring ones of a row."""
+    *ahead, last = op.operands[OPS[op.name].indices:]
+    if not isinstance(op.operands[1].type if op.name == "add_at" else op.result.type, Scalar) or \
+            any(_depends(v, loop) for v in ahead):
+        return False
+    sides = last.op.operands if last.op is not None and last.op.name == "add" else [last]
+    moving = [v for v in sides if _depends(v, loop)]
+    return not moving or moving == [loop.head.params[0]]
 
 
 def _keeps_from_vectors(loop: Loop, accesses: list[Op], kinds: Kinds) -> bool:
