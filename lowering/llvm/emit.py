@@ -90,18 +90,34 @@ class Writer:
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 
-    def loop_note(self, cold: bool = False, branches: bool = False) -> str:
+    def loop_note(self, cold: bool = False, branches: bool = False, group: str = "") -> str:
         """Metadata for a loop's back edge.
 
         LLVM may unroll a loop of known trip count, so that small arrays become registers, and one that ``branches``,
         so that each copy of a branch is predicted by itself; others would only grow.
-        A ``cold`` loop is left as it is: small, and quick to compile.
+        A ``cold`` loop is left as it is: small, and quick to compile.  No access of ``group`` in one iteration is to
+        an element that another iteration writes.
         """
         if cold:
             return self.loop('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.width", i32 1', cold=True)
         if branches:
             return self.loop()
-        return self.loop('!"llvm.loop.unroll.runtime.disable"')
+        return self.loop('!"llvm.loop.unroll.runtime.disable"', *self.apart(group))
+
+    def access_group(self) -> str:
+        """``!n``, a new group of accesses to memory."""
+        return self.distinct(lambda me: "")
+
+    def apart(self, group: str) -> list[str]:
+        """The fact that the accesses of a group are to different elements in different iterations of a loop."""
+        return [f'!"llvm.loop.parallel_accesses", {group}'] if group else []
+
+    def grouped(self, note: str, group: str) -> str:
+        """The metadata of an access, with its group."""
+        found = f"{note}, !llvm.access.group {group}"
+        if note in self._scopes:
+            self._scopes[found] = self._scopes[note]
+        return found
 
     def vector_note(self, vectors: int) -> str:
         """Metadata for a loop whose iterations fill ``vectors`` vectors.
