@@ -10,19 +10,15 @@ The merged loops of a derivative have an ``if`` of the source twice, once for it
     ^else2: …         jump ^end(b)                   ^end(w, v): …
     ^end(w): …                                       (reads v)
 
-What the first side has computed, the second need not compute again: indices, their checks, loads.  The ops of the join
-are few, and go to the end of both sides.
+What the first side has computed, the second need not compute again: indices, their checks, loads.  The join has no ops:
+they would have to go to the end of both sides, and a sum that each iteration adds to would be added to behind a branch.
 """
 
 from __future__ import annotations
 
-from ...ir.clone import Mapping, clone_op
 from ...ir.dominance import Dominators, dominators
 from ...ir.graph import Block, Edge, Function, Module, Value
-from ..analysis.cfg import merge_chains, set_term
-
-FEW = 12
-"""The most ops of a join, which both sides get a copy of."""
+from ..analysis.cfg import Mapping, merge_chains, set_term
 
 ROUNDS = 4
 """The most branches on one condition, in a row, that become one."""
@@ -50,7 +46,7 @@ def _round(func: Function) -> bool:
     touched: set[Block] = set()
     for join in dom.order:
         head = dom.idom[join]
-        if head is None or len(dom.preds[join]) != 2 or len(join.ops) > FEW or not _asks_again(head, join):
+        if head is None or len(dom.preds[join]) != 2 or join.ops or not _asks_again(head, join):
             continue
         sources = sources or func.predecessors()
         repeated = _Repeated.of(dom, head, join, sources)
@@ -127,10 +123,6 @@ class _Repeated:
         sides: list[Mapping] = []
         for (source, edge), onward in zip(self.before, term.edges):
             values: Mapping = dict(edge.passed())
-            for op in join.ops:
-                copy = clone_op(op, values)
-                copy.block = source
-                source.ops.append(copy)
             set_term(source, "jump", edges=[Edge(onward.block, [values.get(a, a) for a in onward.args])])
             sides.append(values)
         after = [(source, edge) if source is not join else (self.before[k][0], _only_edge(self.before[k][0]))

@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
-from ...ir.clone import clone_op
+from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Array, Scalar
 from ..analysis.affine import AffineForms
-from ..analysis.cfg import Mapping, remove_unreachable
+from ..analysis.cfg import Mapping, own_exit, remove_unreachable
 from ..analysis.loops import Loop, loop_forest
 from .regular import Regular, is_fixed
 
@@ -42,8 +42,9 @@ def window_adjoints(module: Module) -> bool:
     changed = False
     for func in module.functions.values():
         if any(op.name == "add_at" and op.attrs.get("acc") for op in func.all_ops()):
-            while (found := _next(func)) is not None:
-                _Strips(func, found).run()
+            seen: set[Block] = set()
+            while (found := _next(func, seen)) is not None:
+                seen.add(_Strips(func, found).run())
                 remove_unreachable(func)
                 changed = True
     return changed
@@ -83,10 +84,10 @@ class _Windows:
         return self.regular.dom.in_order(self.loop.blocks if chain else self.loop.blocks - self.chain[0].blocks)
 
 
-def _next(func: Function) -> _Windows | None:
+def _next(func: Function, seen: set[Block]) -> _Windows | None:
     regular = Regular(loop_forest(func))
     for loop, known in regular.known.items():
-        if loop.children and (known.trip.const or LEAST) >= LEAST and regular.only_computes(loop):
+        if loop.head not in seen and loop.children and (known.trip.const or LEAST) >= LEAST and regular.only_computes(loop):
             for first in loop.children:
                 found = _windows(regular, loop, first)
                 if found is not None:
@@ -200,16 +201,26 @@ class _Strips:
         self.strip, self.between, self.behind = (func.new_block(n) for n in ("strip", "between", "next"))
         self.start = self.strip.add_param(I64, "start")
 
-    def run(self) -> None:
+    def run(self) -> Block:
+        """Emit the strips, which are entered if there are more windows than elements in a row of one.
+
+        Returns the head of the loop as it was, which is executed else.
+        """
         w, loop = self.w, self.w.loop
-        before, leave = loop.preheader, loop.exit
-        assert before is not None and before.term is not None and leave is not None
+        before, leave, latch = loop.preheader, loop.exit, loop.latch
+        assert before is not None and before.term is not None and leave is not None and latch is not None
+        copies = clone_blocks(w.blocks(chain=True), self.func, {})
+        own_exit(self.func, copies[latch], leave)
         args, b = loop.entry_edge().args[1:], Builder(before, before.term.loc)
         before.term = None
+        row, enter, other = self._fixed(b, w.chain[-1]), self.func.new_block("preheader"), self.func.new_block("preheader")
+        b.branch(b.lt(row, self._fixed(b, loop)), enter, [], other, [])
+        b.at(other)
+        b.jump(copies[loop.head], [b.const(0), *args])
+        b.at(enter)
         some = b.const(True)
         for x in w.needed:
-            trip = w.regular.known[x].trip
-            some = b.and_(some, b.lt(0, trip if trip.const is None else b.const(trip.const)))
+            some = b.and_(some, b.lt(0, self._fixed(b, x)))
         arrays = [b.emit_op("empty", [b.const(STRIP)], dtype=v.type).result for v in w.inputs]
         b.jump(self.strip, [b.const(0), *args, *arrays])
         passed = [self.strip.add_param(p.type, p.hint) for p in loop.head.params[1:]]
@@ -221,6 +232,11 @@ class _Strips:
         arrays = self._keep()
         numbers = self._count()
         self._around(some, leave, self._leave(arrays), numbers)
+        return copies[loop.head]
+
+    def _fixed(self, b: Builder, loop: Loop) -> Value:
+        trip = self.w.regular.known[loop].trip
+        return trip if trip.const is None else b.const(trip.const)
 
     def _keep(self) -> list[Value]:
         """Let the loop store what the chain reads, and pass the chain; returns the arrays at the end of an iteration.
@@ -374,6 +390,7 @@ class _Chain:
         following = b.add(j, 1)
         b.branch(b.lt(following, self.length), head, [following, *current.values(), *sums],
                  behind, [*current.values(), *sums])
+        head.term.attrs["windows"] = True                # no lanes around it    # type: ignore[union-attr]
         b.at(behind)
         arrays = list(arrays)
         for k in moving:

@@ -42,6 +42,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     deepest = max(forest.depth(b) for b in kinds.blocks)
     blocks = [b for b in kinds.blocks if forest.depth(b) == deepest]
     ops = [op for b in blocks for op in b.ops if op.results]
+    if any(b.term is not None and b.term.attrs.get("windows") for b in blocks):
+        return None
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return None
     accesses = [op for op in ops if _in_a_row(op, kinds)]
