@@ -13,5 +13,6 @@ Files, in reading order::
     inline              small functions, and those called once
     base_case_inlining  the base case of a recursion, tested by the caller
     jump_threading      edges that decide a later branch; after all other changes of control flow
+    repeated_branches   branches on one condition, one after the other, as derivatives have them
     rare_updates        branches around the update of a smallest or largest value, which loops wait for
 """
