@@ -51,7 +51,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
             return None
-        if not accesses and all(_adds_across(loop, kinds, fastmath) for loop in inner):
+        if not accesses and any(_adds_across(loop, kinds) for loop in inner) and \
+                all(_may_be_vectors(loop, kinds, fastmath) for loop in inner):
             return _short_trips(inner, kinds, LANES - 1)
         if not accesses or any(_is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in inner):
             return {}
@@ -124,16 +125,20 @@ def _is_serial(loop: Loop, kinds: Kinds) -> bool:
     return any(in_order(v) for v in loop.back_edge().args)
 
 
-def _adds_across(loop: Loop, kinds: Kinds, fastmath: bool) -> bool:
-    """True if lanes would be summed up in each iteration of an inner loop, of which LLVM can make vectors.
+def _adds_across(loop: Loop, kinds: Kinds) -> bool:
+    """True if lanes would be summed up in each iteration of an inner loop.
 
     An example is the adjoint of what pairs of rows have between them: what a lane adds to the element of the other one
     goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.
     """
-    ops = [op for op in loop.head.ops if OPS[op.name].indices]
-    across = any(op.name == "add_at" and all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in ops)
+    return any(op.name == "add_at" and all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in loop.head.ops)
+
+
+def _may_be_vectors(loop: Loop, kinds: Kinds, fastmath: bool) -> bool:
+    """True if LLVM can make vectors along an inner loop."""
     serial = not fastmath and _is_serial(loop, kinds)
-    return across and loop.blocks == {loop.head} and not serial and all(_steps_along(op, loop) for op in ops)
+    return loop.blocks == {loop.head} and not serial and all(
+        _steps_along(op, loop) for op in loop.head.ops if OPS[op.name].indices)
 
 
 def _steps_along(op: Op, loop: Loop) -> bool:
