@@ -44,8 +44,8 @@ VECTORS_FOR_THE_REST = "epilogue-vectorization-minimum-VF"
 # follower takes 114 µs with and 69 without, a step of five bodies 266 and 128.  Afterwards it is on for other users of
 # LLVM in the process.
 SINKING = "sink-common-insts"
-# A loop with branches may be unrolled although a failed check leaves it too, if it has one such exit: LLVM takes an exit
-# beside the latch for one that data decide.  Jacobi's iteration on a sparse matrix takes 0.6 of the time.
+# A loop with branches may be unrolled although a failed check leaves it too, if it has one such exit.  By default LLVM
+# takes an exit beside the latch for one that data decide.  Jacobi's iteration on a sparse matrix takes 0.6 of the time.
 RARE_EXITS = "unroll-runtime-other-exit-predictable"
 # Strength reduction takes a third of the time of code generation, and made no measured program faster.
 NO_STRENGTH_REDUCTION = "disable-lsr"
