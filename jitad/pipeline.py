@@ -56,6 +56,7 @@ from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
+from .passes.nests.packing import packing
 from .passes.nests.scalarise import scalarise
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
@@ -114,6 +115,10 @@ def _scalarise(derived: bool) -> Pass:
     return _then(lambda module: scalarise(module, derived), _SIMPLIFY)
 
 
+def _packing(derived: bool) -> Pass:
+    return _then(lambda module: packing(module, derived), _SIMPLIFY, _CSE)
+
+
 def _on_nests(change: Callable[[Module], bool]) -> Pass:
     """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
     return _then(change, _SIMPLIFY, _LICM, _DCE)
@@ -154,6 +159,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
+    ("adjoint", "packing", _packing(derived=False)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
@@ -180,6 +186,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
+    ("optimized", "packing", _packing(derived=True)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
@@ -219,6 +226,7 @@ NOT_ON_GPU = frozenset((
     "scalarise",
     "interchange",
     "matrix_products",
+    "packing",
     "privatisation",
     "batch",
     "predicate",
@@ -270,6 +278,12 @@ def _scalarised(module: Module) -> None:
     scalarise(module, derived=True)
 
 
+def _packed(module: Module) -> None:
+    """Packing of structures and of rows."""
+    for derived in (False, True):
+        packing(module, derived)
+
+
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
@@ -281,7 +295,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
-    "interchange": _interchanged, "matrix_products": matrix_products, "scalarise": _scalarised,
+    "interchange": _interchanged, "matrix_products": matrix_products, "packing": _packed,
+    "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,

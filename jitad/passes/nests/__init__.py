@@ -10,4 +10,5 @@ Files, in reading order::
     interchange      loops that add to array elements again and again go inside
     factors          elements of matrices, or formulas of them, in loops that add up products
     matrix_products  products of matrices written as three loops
+    packing          copies of what an innermost loop reads with a stride, ahead of the nest
 """

@@ -35,15 +35,15 @@ class Regular:
                 return False
         return True
 
-    def always(self, block: Block, outer: Loop) -> list[Loop] | None:
+    def always(self, block: Block, outer: Loop, leaving: bool = True) -> list[Loop] | None:
         """The inner loops that must each have an iteration, so that every one of ``outer`` executes ``block``.
 
-        ``None`` if that depends on anything else.
+        ``None`` if that depends on anything else.  Without ``leaving``, an iteration that ends in ``break`` need not.
         """
         needed: dict[Loop, None] = {}
         loop, at = self.forest.loop_of(block), block
         while loop is not None and loop.latch is not None:
-            if self.dom.dominates(at, loop.latch):
+            if self.dom.dominates(at, loop.latch if leaving else self._onward(loop)):
                 if loop is outer:
                     return list(needed)
                 if loop.preheader is None:
@@ -58,6 +58,18 @@ class Regular:
             needed.update(dict.fromkeys(tested))
             at = guard
         return None
+
+    def _onward(self, loop: Loop) -> Block:
+        """The only block from which the loop goes on, if ``break`` passes the number of an exit to the latch."""
+        latch = loop.latch
+        assert latch is not None and latch.term is not None
+        test = latch.term.operands[0].op if latch.term.name == "branch" else None
+        if test is None or test.name != "lt" or test.operands[1].const != 0 or test.operands[0].owner is not latch:
+            return latch
+        number = test.operands[0].index
+        edges = [(b, e) for b in self.dom.preds[latch] if b.term is not None for e in b.term.edges if e.block is latch]
+        onward = {b for b, e in edges if not ((n := e.args[number].const) is not None and n >= 0)}
+        return onward.pop() if len(onward) == 1 and latch.term.edges[0].block is loop.head else latch
 
     def _tested(self, guard: Block, block: Block, outer: Loop) -> list[Loop] | None:
         """The loops that must have an iteration, so that control goes on from ``guard`` to ``block``."""
