@@ -14,7 +14,8 @@ from __future__ import annotations
 from ...ir.graph import Op, Value
 from ...passes.analysis.loops import Loop
 
-SHRINKING = frozenset({"shr", "floordiv"})
+LEAST = {"shr": 1, "floordiv": 2}
+"""The ops that take a bit or a digit away, and the least second operand with which they do."""
 
 
 def ends_soon(loop: Loop) -> bool:
@@ -46,4 +47,4 @@ def _loses_a_bit(op: Op, v: Value) -> bool:
 def _shrinks(op: Op, v: Value) -> bool:
     """True for ``v >> k`` and ``v // k`` that are less than half of a positive ``v``, rounded up."""
     by = op.operands[1].const if len(op.operands) == 2 and op.operands[0] is v else None
-    return by is not None and (op.name == "shr" and by >= 1 or op.name == "floordiv" and by >= 2)
+    return by is not None and bool(by >= LEAST.get(op.name, by + 1))
