@@ -47,4 +47,4 @@ def _loses_a_bit(op: Op, v: Value) -> bool:
 def _shrinks(op: Op, v: Value) -> bool:
     """True for ``v >> k`` and ``v // k`` that are less than half of a positive ``v``, rounded up."""
     by = op.operands[1].const if len(op.operands) == 2 and op.operands[0] is v else None
-    return by is not None and bool(by >= LEAST.get(op.name, by + 1))
+    return isinstance(by, int) and op.name in LEAST and by >= LEAST[op.name]
