@@ -41,10 +41,11 @@ def _loses_a_bit(op: Op, v: Value) -> bool:
     other = op.operands[1 if op.operands[0] is v else 0].op
     if other is None or other.operands[:1] != [v] or other.name not in ("sub", "add"):
         return False
-    return other.operands[1].const == (1 if other.name == "sub" else -1)
+    return bool(other.operands[1].const == (1 if other.name == "sub" else -1))
 
 
 def _shrinks(op: Op, v: Value) -> bool:
     """True for ``v >> k`` and ``v // k`` that are less than half of a positive ``v``, rounded up."""
     by = op.operands[1].const if len(op.operands) == 2 and op.operands[0] is v else None
-    return isinstance(by, int) and op.name in LEAST and by >= LEAST[op.name]
+    least = LEAST.get(op.name)
+    return least is not None and isinstance(by, int) and bool(least <= by)
