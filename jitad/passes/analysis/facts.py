@@ -131,7 +131,10 @@ class Walk:
         return None
 
     def _may_wrap(self, op: Op) -> tuple[bool, bool] | None:
-        """Whether the first operand of a remainder may be below and above the range of results, if not by far."""
+        """True for each side, below and above, on which a remainder's first operand may leave the range of results.
+
+        ``None`` if it may leave it by as much as the second operand.
+        """
         x, y = map(self.ranges.form, op.operands)
         proves, last = self.prover.proves, y.minus(x).plus(Affine(-1))
         below, above = not proves(x), not proves(last)
@@ -215,12 +218,12 @@ class Walk:
                 return
 
     def _look_into_size(self, index: Value, size: Value) -> None:
-        """If ``index``, which is less than ``size``, is not negative, add that ``size`` is positive."""
+        """Add that ``size`` is positive if ``index``, which is less, is not negative."""
         if self.prover.proves(self.ranges.form(index)):
             self.prover.assume(self.ranges.form(size).plus(Affine(-1)))
 
     def _look_into_index(self, v: Value) -> None:
-        """If ``v``, which is ``i`` or, where that is negative, ``i + n``, is from 0 to n - 1, add the bounds of ``i``."""
+        """Add the bounds of ``i`` if ``v``, which is ``i`` or, where that is negative, ``i + n``, is from 0 to n - 1."""
         op = v.op
         test, total = (op.operands[0].op, op.operands[1].op) if op is not None and op.name == "select" else (None, None)
         if op is None or test is None or test.name != "lt" or total is None or total.name != "add":
