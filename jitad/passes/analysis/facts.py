@@ -223,7 +223,7 @@ class Walk:
             self.prover.assume(self.ranges.form(size).plus(Affine(-1)))
 
     def _look_into_index(self, v: Value) -> None:
-        """Add the bounds of ``i`` if ``v``, which is ``i`` or, where that is negative, ``i + n``, is from 0 to n - 1."""
+        """Add the bounds of ``i`` if ``v`` is a number below ``n``: ``i``, or ``i + n`` where ``i`` is negative."""
         op = v.op
         test, total = (op.operands[0].op, op.operands[1].op) if op is not None and op.name == "select" else (None, None)
         if op is None or test is None or test.name != "lt" or total is None or total.name != "add":
