@@ -31,6 +31,7 @@ class _Decider(Walk):
     def __init__(self, func: Function) -> None:
         super().__init__(func)
         self.same: dict[Value, Value] = {}
+        self.counters = {known.iv for x in self.loops.values() if (known := counted(x)) is not None}
         self.before: dict[Op, list[Op]] = {}               # new ops, by the op in front of which they come
 
     def run(self) -> None:
@@ -53,8 +54,7 @@ class _Decider(Walk):
             self.same[op.result] = self.same.get(op.operands[0], op.operands[0])
 
     def is_nearly_reduced(self, op: Op, below: bool, above: bool) -> None:
-        counters = {known.iv for x in self.loops.values() if (known := counted(x)) is not None}
-        if any(v in counters for v, _ in self.ranges.form(op.operands[0]).terms):
+        if any(v in self.counters for v, _ in self.ranges.form(op.operands[0]).terms):
             return
         super().is_nearly_reduced(op, below, above)
         b = Builder(Block(self.func), op.loc)
