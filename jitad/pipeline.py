@@ -24,12 +24,12 @@ from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.correlated_branches import correlated_branches
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rare_updates import rare_updates
-from .passes.cleanup.repeated_branches import repeated_branches
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.induction.induction_variables import induction_variables
@@ -173,6 +173,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
+    ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
     ("optimized", "condition_pre", _plain(condition_pre)),
@@ -182,7 +183,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _under_fastmath(_DCE)),
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
-    ("optimized", "repeated_branches", _then(repeated_branches, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
@@ -290,6 +290,7 @@ def _packed(module: Module) -> None:
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
+    "correlated_branches": correlated_branches,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,
@@ -313,7 +314,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
     "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
-    "repeated_branches": repeated_branches, "window_adjoints": window_adjoints,
+    "window_adjoints": window_adjoints,
     "copy_insertion": copy_insertion,
 }
 
