@@ -24,6 +24,7 @@ from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.correlated_branches import correlated_branches
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
@@ -58,6 +59,7 @@ from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
 from .passes.nests.packing import packing
 from .passes.nests.scalarise import scalarise
+from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -172,6 +174,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
+    ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
     ("optimized", "condition_pre", _plain(condition_pre)),
@@ -191,6 +194,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
@@ -230,6 +234,7 @@ NOT_ON_GPU = frozenset((
     "privatisation",
     "batch",
     "predicate",
+    "window_adjoints",
     "outer_loop",
     "loop_unswitch",
     "neighbour_updates",
@@ -288,6 +293,7 @@ def _packed(module: Module) -> None:
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
+    "correlated_branches": correlated_branches,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,
@@ -312,6 +318,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
     "strength_reduction": strength_reduction, "jump_threading": jump_threading,
     "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,
+    "window_adjoints": window_adjoints,
     "copy_insertion": copy_insertion,
 }
 

@@ -11,4 +11,6 @@ Files, in reading order::
     factors          elements of matrices, or formulas of them, in loops that add up products
     matrix_products  products of matrices written as three loops
     packing          copies of what an innermost loop reads with a stride, ahead of the nest
+    window_adjoints  adjoints of sums over windows: the loop over the windows goes inside
+    window_strips    its strips of windows, and the loops in them
 """
