@@ -56,6 +56,7 @@ from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
 from .passes.nests.packing import packing
+from .passes.nests.partial_sums import partial_sums
 from .passes.nests.scalarise import scalarise
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
@@ -190,6 +191,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "partial_sums", _plain(partial_sums)),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
@@ -225,6 +227,7 @@ NOT_ON_GPU = frozenset((
     "interchange",
     "matrix_products",
     "packing",
+    "partial_sums",
     "privatisation",
     "batch",
     "predicate",
@@ -293,6 +296,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
     "interchange": _interchanged, "matrix_products": matrix_products, "packing": _packed,
+    "partial_sums": partial_sums,
     "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,

@@ -124,7 +124,7 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
 
 def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
     """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack."""
-    rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
+    rows = {x for x in _inner(loop) if x is loop or sweep.module.parallel and loop in regular_nest(sweep.forest.dom, x)}
     return any(isinstance(v.type, Array) or sweep.forest.loop_of(v.block) not in rows and not _is_made_again(v, loop)
                for v in _read_by(reverse.of(loop), loop))
 
