@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Value
-from ...ir.ops import OPS
+from ...ir.ops import OPS, TRANSCENDENTAL
 from ...ir.types import Array
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
@@ -70,7 +70,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
             found[loop] = Plan(back, taint)
     waiting = [loop for loop, plan in found.items()
-               if loop.children and order_free(reverse, plan.back) and _needs_stack(sweep, reverse, loop)]
+               if loop.children and order_free(reverse, plan.back)
+               and (_needs_stack(sweep, reverse, loop) or _runs_in_lanes(sweep, loop))]
     if waiting and late_cotangents.detach(sweep, waiting):
         reverse = Reverse(sweep)
     possible = dict(found)
@@ -124,9 +125,19 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
 
 def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
     """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack."""
-    rows = {x for x in _inner(loop) if x is loop or sweep.module.parallel and loop in regular_nest(sweep.forest.dom, x)}
+    rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
     return any(isinstance(v.type, Array) or sweep.forest.loop_of(v.block) not in rows and not _is_made_again(v, loop)
                for v in _read_by(reverse.of(loop), loop))
+
+
+def _runs_in_lanes(sweep: ThereAndBack, loop: Loop) -> bool:
+    """True if one pass is likely to run in lanes, on one thread: the nest carries floats and calls no function.
+
+    Paths of Heston's model then take an eighth of the time.  Functions are vectors in the forward loop; in a loop that
+    saves rows as well they are called one by one, and a barrier option took twice the time.
+    """
+    return not sweep.module.parallel and all(
+        OPS[op.name].cost < TRANSCENDENTAL for inner in _inner(loop) if inner is not loop for b in inner.blocks for op in b.ops)
 
 
 def _is_made_again(v: Value, loop: Loop, depth: int = LONGEST) -> bool:
