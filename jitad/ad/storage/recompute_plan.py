@@ -69,10 +69,10 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         taint = tainted(sweep.forest.dom, loop, back.iv)
         if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
             found[loop] = Plan(back, taint)
-    waiting = [loop for loop, plan in found.items()
-               if loop.children and order_free(reverse, plan.back)
-               and (_needs_stack(sweep, reverse, loop) or _runs_in_lanes(sweep, loop))]
-    if waiting and late_cotangents.detach(sweep, waiting):
+    free = [loop for loop, plan in found.items() if loop.children and order_free(reverse, plan.back)]
+    stacked = [loop for loop in free if _needs_stack(sweep, reverse, loop)]
+    lanes = [loop for loop in free if loop in stacked or _runs_in_lanes(sweep, loop)]
+    if lanes and late_cotangents.detach(sweep, lanes) or stacked and late_cotangents.detach(sweep, stacked):
         reverse = Reverse(sweep)
     possible = dict(found)
     for loop in [loop for loop, plan in found.items()
@@ -136,8 +136,10 @@ def _runs_in_lanes(sweep: ThereAndBack, loop: Loop) -> bool:
     Paths of Heston's model then take an eighth of the time.  Functions are vectors in the forward loop; in a loop that
     saves rows as well they are called one by one, and a barrier option took twice the time.
     """
-    return not sweep.module.parallel and all(
-        OPS[op.name].cost < TRANSCENDENTAL for inner in _inner(loop) if inner is not loop for b in inner.blocks for op in b.ops)
+    if sweep.module.parallel or sweep.module.gpu:
+        return False
+    inside = [op for child in loop.children for block in child.blocks for op in block.ops]
+    return all(OPS[op.name].cost < TRANSCENDENTAL for op in inside)
 
 
 def _is_made_again(v: Value, loop: Loop, depth: int = LONGEST) -> bool:
