@@ -24,6 +24,7 @@ from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.correlated_branches import correlated_branches
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
@@ -172,6 +173,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
+    ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
     ("optimized", "condition_pre", _plain(condition_pre)),
@@ -288,6 +290,7 @@ def _packed(module: Module) -> None:
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
+    "correlated_branches": correlated_branches,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,

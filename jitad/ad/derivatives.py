@@ -102,7 +102,7 @@ PARTIALS: dict[str, tuple[Partial, ...]] = {
     "ceil": (None,),
     "trunc": (None,),
     "round": (None,),
-    "sqrt": (lambda b, y, x: b.div(0.5, y),),
+    "sqrt": (lambda b, y, x: b.mul(b.div(1.0, y), 0.5),),       # other derivatives divide 1 by y too
     "cbrt": (lambda b, y, x: b.div(1.0 / 3.0, b.mul(y, y)),),
     "exp": (lambda b, y, x: y,),
     "exp2": (lambda b, y, x: b.mul(y, math.log(2.0)),),

@@ -3,6 +3,7 @@
 Files, in reading order::
 
     thread_pool     routines that run a job on several threads
+    bit_loops       loops that end after a few iterations
     safepoints      polls for signals in loops
     parallel_nests  nests over large arrays, divided into shares
     parallel_calls  calls of outlined loops, divided into shares

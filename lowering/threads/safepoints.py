@@ -3,6 +3,7 @@
 * A loop that holds loops, calls or array ops, or that is not counted, decrements a counter at each back edge.  The
   innermost counted loops in it subtract their trip count on entry, or what they have run when they are left, if there
   are several ways out.
+* A loop over the bits or digits of a number (``bit_loops.py``) has no counter, and counts as a part of the loop around.
 * An innermost counted loop on its own must not have a counter, so that it can vectorise.  It is strip-mined: an outer
   loop runs it for a million iterations at a time and polls between these chunks.
 """
@@ -21,6 +22,7 @@ from ..builder.function_builder import FunctionBuilder
 from ..llvm import context, types
 from ..llvm.types import Lowered
 from ..memory import alloc_runtime
+from .bit_loops import ends_soon
 
 # Weight of an iteration that holds calls or array ops; of one that holds only loops, which count themselves.
 _HEAVY, _OUTER = 1 << 10, 16
@@ -55,9 +57,11 @@ class Polling:
             return 0
         if loop not in self._weights:
             heavy = any(self._takes_long(op) for b in loop.blocks for op in b.all_ops())
-            plain = counted(loop) is not None and not any(p in self.fn.places.slotted for p in loop.head.params)
+            plain = (counted(loop) is not None and not any(p in self.fn.places.slotted for p in loop.head.params)
+                     or ends_soon(loop))
             light = 0 if plain else 1
-            self._weights[loop] = _HEAVY if heavy else _OUTER if loop.children else light
+            nested = not all(ends_soon(x) for x in loop.children)
+            self._weights[loop] = _HEAVY if heavy else _OUTER if nested else light
         return self._weights[loop]
 
     def _takes_long(self, op: Op) -> bool:

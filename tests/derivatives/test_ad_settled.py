@@ -250,8 +250,27 @@ def inside(a: Any) -> float:
     return total
 
 
+def two_nests(a: Any) -> float:
+    """Two nests read each element of a state once each, which is then overwritten."""
+    h = a.copy()
+    rows, columns = h.shape
+    for _ in range(3):
+        u, v = np.zeros((rows - 1, columns)), np.zeros((rows, columns - 1))
+        for i in range(rows - 1):
+            for j in range(columns):
+                u[i, j] = (h[i + 1, j] - h[i, j]) ** 2
+        for i in range(rows):
+            for j in range(columns - 1):
+                v[i, j] = h[i, j] * h[i, j + 1]
+        for i in range(rows - 1):
+            for j in range(columns - 1):
+                h[i, j] -= 0.1 * (u[i, j] + v[i, j])
+    return h.sum()
+
+
 ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice, cholesky_by_slices,
-       cholesky_in_place, before_and_after, trajectory, rows_in_use, below, state, inside, cholesky_by_rows, rows_twice]
+       cholesky_in_place, before_and_after, trajectory, rows_in_use, below, state, inside, two_nests,
+       cholesky_by_rows, rows_twice]
 
 
 def matrix(n: int = 5) -> Any:
@@ -273,7 +292,7 @@ def test_gradients(f: Callable[[Any], float]) -> None:
 
 
 @pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (cholesky_by_rows, 0), (lu, 0), (recurrence, 1),
-                                     (sweeps, 2), (state, 0), (inside, 0)],
+                                     (sweeps, 2), (state, 0), (inside, 0), (two_nests, 0)],
                          ids=lambda f: f.__name__ if callable(f) else "")
 def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
     """Of the recurrence, the sine is saved; of the sweeps, the elements that they read."""

@@ -253,7 +253,8 @@ class Homes:
             return False
         if self.revisited is None:                           # the first of two functions has no end yet
             func = self.sweep.func
-            self.revisited = Revisited(func) if all(b.term is not None for b in func.blocks) else lambda *_: False
+            done = all(b.term is not None for b in func.blocks)
+            self.revisited = Revisited(func, self.levels.get) if done else lambda *_: False
         return self.revisited(op, loops)
 
     def _reads(self, op: Op) -> dict[Value, Value]:

@@ -12,16 +12,17 @@
 Otherwise the load is saved in every iteration of the inner loops.  Here the array is saved once, in the iteration of
 the outer loop that it belongs to, and the load is repeated.
 
-The loops must be counted, each index of the load must be the counter of one of them, by and large with the size of that
-axis as its trip count, and there must be more loops than indices.  So the array has no more elements than there are
-loads, whatever the sizes are.
+The loops must be counted, and each index of the load must be the counter of one of them, by and large with the size of
+that axis as its trip count.  There must be more loops than indices, or another loop that loads from the array, as the
+two that compute forces along rows and along columns of one grid.  So the array has no more elements than there are
+loads, whatever the sizes are.  Neighbours in one loop are no reason: their difference is one value to save.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ...ir.graph import Function, Op, Value
+from ...ir.graph import Block, Function, Op, Value
 from ...ir.types import Scalar
 from ...passes.analysis.affine import Affine, AffineForms, atom
 from ...passes.analysis.loops import Loop, counted
@@ -34,10 +35,13 @@ BORDER = 4
 class Revisited:
     """Calling it with a load, and the loops around it inside the loop of the array, yields true for such a load."""
 
-    def __init__(self, func: Function) -> None:
+    def __init__(self, func: Function, level: Callable[[Block], Loop | None]) -> None:
         self.solver, self.forms = Solver(func), AffineForms()
         self.first: dict[Size, Value] = {}                     # the first value that is this size
+        self.loaded_in: dict[Value, set[Loop | None]] = {}     # array → the innermost loops that load from it
         for op in func.all_ops():
+            if op.name == "get" and op.block is not None:
+                self.loaded_in.setdefault(op.operands[0], set()).add(level(op.block))
             if op.name == "dim":
                 size = self.solver.size((op.operands[0], op.attrs["axis"]))
                 self.first.setdefault(size, op.result)
@@ -45,7 +49,9 @@ class Revisited:
 
     def __call__(self, load: Op, loops: Sequence[Loop]) -> bool:
         array, index = load.operands[0], load.operands[1:]
-        if load.name != "get" or not isinstance(load.result.type, Scalar) or len(loops) <= len(index):
+        if load.name != "get" or not isinstance(load.result.type, Scalar) or len(loops) < len(index):
+            return False
+        if len(loops) == len(index) and len(self.loaded_in[array]) == 1:
             return False
         trips = {known.iv: known.trip for loop in loops if (known := counted(loop)) is not None}
         if len(trips) < len(loops) or array.block in {b for loop in loops for b in loop.blocks}:

@@ -90,6 +90,8 @@ class Walk:
             times = self._wraps(op)
             if times is not None:
                 self.is_reduced(op, times)
+            elif (sides := self._may_wrap(op)) is not None:
+                self.is_nearly_reduced(op, *sides)
         elif op.name in ("add", "sub") and op.result.type == I64 and op.operands[1].const is not None:
             self._look_for_wrap(op)
         return True
@@ -102,6 +104,11 @@ class Walk:
         """Called for a remainder that is known to be its first operand plus ``times`` the second."""
         x, y = map(self.ranges.form, op.operands)
         self.ranges.forms.known[op.result] = x.plus(y, times)
+
+    def is_nearly_reduced(self, op: Op, below: bool, above: bool) -> None:
+        """Called for a remainder whose first operand is less than one second operand away from the range of results."""
+        self.prover.assume(self.ranges.form(op.result))
+        self.prover.assume(self.ranges.form(op.operands[1]).minus(self.ranges.form(op.result)).plus(Affine(-1)))
 
     def _look_for_wrap(self, op: Op) -> None:
         """Take a sum with a constant for exact if the facts bound its operand, as ``k > 0`` that of ``k - 1``."""
@@ -122,6 +129,17 @@ class Walk:
             if self.prover.proves(reduced) and self.prover.proves(y.minus(reduced).plus(Affine(-1))):
                 return times
         return None
+
+    def _may_wrap(self, op: Op) -> tuple[bool, bool] | None:
+        """True for each side, below and above, on which a remainder's first operand may leave the range of results.
+
+        ``None`` if it may leave it by as much as the second operand.
+        """
+        x, y = map(self.ranges.form, op.operands)
+        proves, last = self.prover.proves, y.minus(x).plus(Affine(-1))
+        below, above = not proves(x), not proves(last)
+        near = (not below or proves(x.plus(y))) and (not above or proves(last.plus(y)))
+        return (below, above) if near else None
 
     def _extreme(self, op: Op) -> Value | None:
         """The operand that a maximum or minimum is known to be."""
@@ -154,8 +172,11 @@ class Walk:
             elif op.name in COMPARISONS and op.operands[0].type == I64:
                 for form in self._forms(op, t):
                     self.prover.assume(form)
+                if (op.name, t) == ("lt", True):
+                    self._look_into_size(*op.operands)
                 for v in op.operands:
                     self._look_into_extreme(v)
+                    self._look_into_index(v)
 
     def _only_way(self, condition: Value, truth: bool) -> list[tuple[Value, bool]]:
         """Facts of the way to the block of the parameter ``condition``, if only one edge passes ``truth``.
@@ -195,6 +216,25 @@ class Walk:
             if self.prover.proves(form.minus(self.ranges.form(y)).times(sign).plus(Affine(-1))):
                 self.prover.assume(self.ranges.form(x).minus(form).times(sign))
                 return
+
+    def _look_into_size(self, index: Value, size: Value) -> None:
+        """Add that ``size`` is positive if ``index``, which is less, is not negative."""
+        if self.prover.proves(self.ranges.form(index)):
+            self.prover.assume(self.ranges.form(size).plus(Affine(-1)))
+
+    def _look_into_index(self, v: Value) -> None:
+        """Add the bounds of ``i`` if ``v`` is a number below ``n``: ``i``, or ``i + n`` where ``i`` is negative."""
+        op = v.op
+        test, total = (op.operands[0].op, op.operands[1].op) if op is not None and op.name == "select" else (None, None)
+        if op is None or test is None or test.name != "lt" or total is None or total.name != "add":
+            return
+        i, n = op.operands[2], total.operands[1]
+        if test.operands[0] is not i or test.operands[1].const != 0 or total.operands[0] is not i:
+            return
+        form, size, index = (self.ranges.form(x) for x in (v, n, i))
+        if self.prover.proves(form) and self.prover.proves(size.minus(form).plus(Affine(-1))):
+            for fact in (size.plus(Affine(-1)), index.plus(size), size.minus(index).plus(Affine(-1))):
+                self.prover.assume(fact)
 
     def _forms(self, op: Op, truth: bool) -> list[Affine]:
         """A comparison of integers as forms that are >= 0; empty if it cannot be expressed so."""

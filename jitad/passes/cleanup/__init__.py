@@ -12,6 +12,7 @@ Files, in reading order::
     rules               drops unused derivative rules; the first pass
     inline              small functions, and those called once
     base_case_inlining  the base case of a recursion, tested by the caller
+    correlated_branches two branches on one condition in an iteration; after differentiation
     jump_threading      edges that decide a later branch; after all other changes of control flow
     rare_updates        branches around the update of a smallest or largest value, which loops wait for
 """
