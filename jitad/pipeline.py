@@ -59,6 +59,7 @@ from .passes.nests.matrix_products import matrix_products
 from .passes.nests.packing import packing
 from .passes.nests.partial_sums import partial_sums
 from .passes.nests.scalarise import scalarise
+from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
@@ -193,6 +194,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", _plain(partial_sums)),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
@@ -233,6 +235,7 @@ NOT_ON_GPU = frozenset((
     "privatisation",
     "batch",
     "predicate",
+    "window_adjoints",
     "outer_loop",
     "loop_unswitch",
     "neighbour_updates",
@@ -315,6 +318,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
     "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
+    "window_adjoints": window_adjoints,
     "copy_insertion": copy_insertion,
 }
 

@@ -59,6 +59,7 @@ class FunctionBuilder(ABC):
         self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
         self.width = ""                                  # the attribute of a function that prefers the widest vectors
+        self.group = ""                                  # of the accesses of the current block to memory, if any
         self.failure = self.body.label("fail")
         self.status = self.body.phi("i32", self.failure, "status")
 
@@ -111,6 +112,7 @@ class FunctionBuilder(ABC):
     def load(self, t: Scalar, ptr: str, index: str = "0", note: str = "") -> str:
         """Element ``index`` of the array at ``ptr``; ``note`` is metadata as text (``", !alias.scope !3"``)."""
         at = self.address(t, ptr, index)
+        note = self.writer.grouped(note, self.group) if self.group else note
         x = self.code.load(types.memory(t), at, types.width(t), note, hint="x")
         return self.code.icmp("ne", "i8", x, "0", hint="c") if t.is_bool else x
 
@@ -119,6 +121,7 @@ class FunctionBuilder(ABC):
         at = self.address(t, ptr, index)
         if t.is_bool:
             value = self.code.cast("zext", "i1", value, "i8", hint="byte")
+        note = self.writer.grouped(note, self.group) if self.group else note
         self.code.store(types.memory(t), value, at, types.width(t), note)
 
     def field(self, name: str) -> str:

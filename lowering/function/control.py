@@ -18,6 +18,7 @@ from ..llvm.types import Lowered
 from ..math import casts, libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
+from ..planning.fma_control import has_free_sums
 from ..planning.wrapped_indices import WrappedIndex
 from ..threads import parallel_calls
 from ..threads.safepoints import Polling
@@ -156,7 +157,8 @@ class Flow:
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
-                return self._masked(loop) or self.fn.writer.loop_note(branches=branches)
+                sums = has_free_sums(loop, self.fn.options.fastmath)
+                return self._masked(loop) or self.fn.writer.loop_note(branches, self.fn.group, sums)
         return ""
 
     def _masked(self, loop: Loop) -> str:
@@ -166,7 +168,7 @@ class Flow:
         if all(op.name not in libmvec.OPS for op in loop.head.ops):
             return ""
         self.fn.width = self.fn.target.full_width
-        return libmvec.masked(self.fn.writer)
+        return libmvec.masked(self.fn.writer, self.fn.group)
 
     def _plain_edge(self, edge: Edge) -> bool:
         """True if ``_go`` would emit nothing but a jump."""

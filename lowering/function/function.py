@@ -29,6 +29,7 @@ from ..planning.fma_control import carried_sums
 from ..planning.index_tests import index_tests
 from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
+from ..planning.row_accesses import accesses_rows
 from ..planning.shared_conditions import shared_conditions
 from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
@@ -81,11 +82,14 @@ class FunctionLowering(FunctionBuilder):
     def lower(self) -> None:
         """Write the function into the module."""
         params = self.flow.enter()
+        rows = {loop.head for loop in self.forest.loops if not loop.children and accesses_rows(loop, self.plan.roots)}
         for block in self.forest.dom.order:
             self.flow.begin(block)
+            self.group = self.writer.access_group() if block in rows else ""
             for op in block.ops:
                 self.lower_op(op)
             self.flow.terminate(block)
+        self.group = ""
         self.write_failure_exit()
         if not outline_regions(self):
             cut_long_blocks(self)

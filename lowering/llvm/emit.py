@@ -14,6 +14,7 @@ from .code import text_of
 from .instruction import Instruction, global_names
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
+_FOUR = ('!"llvm.loop.interleave.count", i32 4',)
 
 
 def global_name(name: str) -> str:
@@ -90,18 +91,34 @@ class Writer:
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 
-    def loop_note(self, cold: bool = False, branches: bool = False) -> str:
+    def loop_note(self, branches: bool = False, group: str = "", sums: bool = False, cold: bool = False) -> str:
         """Metadata for a loop's back edge.
 
         LLVM may unroll a loop of known trip count, so that small arrays become registers, and one that ``branches``,
         so that each copy of a branch is predicted by itself; others would only grow.
-        A ``cold`` loop is left as it is: small, and quick to compile.
+        A ``cold`` loop is left as it is: small, and quick to compile.  No access of ``group`` in one iteration is to
+        an element that another iteration writes.  ``sums``: four vector accumulators hide the latency of one.
         """
         if cold:
             return self.loop('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.width", i32 1', cold=True)
         if branches:
             return self.loop()
-        return self.loop('!"llvm.loop.unroll.runtime.disable"')
+        return self.loop('!"llvm.loop.unroll.runtime.disable"', *self.apart(group), *(_FOUR if sums else ()))
+
+    def access_group(self) -> str:
+        """``!n``, a new group of accesses to memory."""
+        return self.distinct(lambda me: "")
+
+    def apart(self, group: str) -> list[str]:
+        """The fact that the accesses of a group are to different elements in different iterations of a loop."""
+        return [f'!"llvm.loop.parallel_accesses", {group}'] if group else []
+
+    def grouped(self, note: str, group: str) -> str:
+        """The metadata of an access, with its group."""
+        found = f"{note}, !llvm.access.group {group}"
+        if note in self._scopes:
+            self._scopes[found] = self._scopes[note]
+        return found
 
     def vector_note(self, vectors: int) -> str:
         """Metadata for a loop whose iterations fill ``vectors`` vectors.
@@ -113,7 +130,7 @@ class Writer:
 
     def interleaved(self) -> str:
         """Metadata for a reduction: four vector accumulators hide the latency of one."""
-        return self.loop('!"llvm.loop.interleave.count", i32 4')
+        return self.loop(*_FOUR)
 
     def loop(self, *facts: str, cold: bool = False) -> str:
         """Metadata for a loop's back edge."""

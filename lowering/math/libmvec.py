@@ -107,6 +107,7 @@ def masks_tails(features: str) -> bool:
     return library() is not None and all(f"+{f}" in features.split(",") for f in ("avx512f", "avx512bw", "avx512vl"))
 
 
-def masked(writer: Writer) -> str:
-    """Loop metadata that asks for a masked tail."""
-    return writer.loop('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"')
+def masked(writer: Writer, group: str = "") -> str:
+    """Loop metadata that asks for a masked tail; ``group`` as for ``loop_note``."""
+    return writer.loop('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"',
+                       *writer.apart(group))

@@ -11,6 +11,7 @@ Files, in reading order::
     index_tests       loops that end when an index does, and then need no counter
     one_of_two        selections that must not become branches
     shared_conditions selections of floats by one condition, which become branches on x86 processors
+    row_accesses      innermost loops whose iterations access different elements
     recurrences       chains of float ops from iteration to iteration, which fast math must not lengthen
     wrapped_indices   checked indices that may count from the end, which rarely do
     deferred_casts    checks of floats that the check of an index implies

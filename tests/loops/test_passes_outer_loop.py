@@ -503,3 +503,26 @@ def test_windows_are_added_to_by_lanes_if_they_are_short() -> None:
     for taps in (2, 16, 17, 30):
         x, h = np.sin(np.arange(60.0)), np.cos(np.arange(float(taps)))
         same(fast(x, h), slow(x, h))
+
+
+def pairs(x: Any, n: int) -> float:
+    total = 0.0
+    for i in range(n):
+        s = 0.0
+        for j in range(n):
+            d = x[i] - x[j]
+            s += 1.0 / (1.0 + d * d)
+        total += s * s
+    return total
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40])
+def test_cotangents_that_all_lanes_give_to_one_element(n: int) -> None:
+    """Under fast math vectors along the inner loop add to neighbours; lanes would be summed up in each iteration."""
+    x = RNG.normal(size=50)
+    fast = jit(value_and_grad(lambda x: pairs(x, 40)), fastmath=True)
+    assert "^chunks" not in fast.inspect("optimized", x)
+    same(fast(x), jit(value_and_grad(lambda x: pairs(x, 40)))(x))
+    both = [jit(value_and_grad(pairs), fastmath=f) for f in (True, False)]
+    same(both[0](x, n), both[1](x, n))
+    same(both[0](x, 33), both[1](x, 33))

@@ -12,4 +12,6 @@ Files, in reading order::
     matrix_products  products of matrices written as three loops
     partial_sums     sums that inner loops continue begin anew in each iteration, where the order is free
     packing          copies of what an innermost loop reads with a stride, ahead of the nest
+    window_adjoints  adjoints of sums over windows: the loop over the windows goes inside
+    window_strips    its strips of windows, and the loops in them
 """

@@ -52,6 +52,9 @@ class Regular:
                 at, loop = loop.preheader, loop.parent
                 continue
             guard = self.dom.idom.get(at)
+            if (before := self._behind(at, guard, loop)) is not None:
+                at = before
+                continue
             tested = self._tested(guard, at, outer) if guard is not None and guard in loop.blocks else None
             if guard is None or tested is None:
                 return None
@@ -70,6 +73,15 @@ class Regular:
         edges = [(b, e) for b in self.dom.preds[latch] if b.term is not None for e in b.term.edges if e.block is latch]
         onward = {b for b, e in edges if not ((n := e.args[number].const) is not None and n >= 0)}
         return onward.pop() if len(onward) == 1 and latch.term.edges[0].block is loop.head else latch
+
+    def _behind(self, block: Block, latch: Block | None, loop: Loop) -> Block | None:
+        """The preheader of the loop within ``loop`` that leaves to ``block``, if that is all that leads there."""
+        inner = self.forest.loop_of(latch) if latch is not None else None
+        while inner is not None and inner.parent is not loop:
+            inner = inner.parent
+        if inner is None or inner not in self.known or inner.exit is not block or len(self.dom.preds[block]) != 1:
+            return None
+        return inner.preheader
 
     def _tested(self, guard: Block, block: Block, outer: Loop) -> list[Loop] | None:
         """The loops that must have an iteration, so that control goes on from ``guard`` to ``block``."""

@@ -19,6 +19,7 @@ from collections.abc import Collection
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
+from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
 from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
 
@@ -41,6 +42,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     deepest = max(forest.depth(b) for b in kinds.blocks)
     blocks = [b for b in kinds.blocks if forest.depth(b) == deepest]
     ops = [op for b in blocks for op in b.ops if op.results]
+    if any(b.term is not None and b.term.attrs.get("windows") for b in blocks):
+        return None
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return None
     accesses = [op for op in ops if _in_a_row(op, kinds)]
@@ -48,6 +51,9 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
             return None
+        if not accesses and any(_adds_across(loop, kinds) for loop in inner) and \
+                all(_may_be_vectors(loop, kinds, fastmath) for loop in inner):
+            return _short_trips(inner, kinds, LANES - 1)
         if not accesses or any(_is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in inner):
             return {}
         windows = [known.trip for loop in inner if (known := counted(loop)) is not None]
@@ -69,11 +75,16 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
 def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
     """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}
-    trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
     follow = any(OPS[op.name].vector and kinds[op.results[0]] == VARYING
                  for b in kinds.blocks if b not in within for op in b.ops)
+    return _short_trips(inner, kinds, SHORT_ROW) if follow else None
+
+
+def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value, int] | None:
+    """The trip counts of inner loops, with a bound; ``None`` if they are not known before the outer loop, or larger."""
+    trips = [known.trip for loop in inner if (known := counted(loop)) is not None]
     known_before = len(trips) == len(inner) and all(t.block not in kinds.loop.blocks for t in trips)
-    return dict.fromkeys(trips, SHORT_ROW) if follow and known_before else None
+    return dict.fromkeys(trips, most) if known_before and all((t.const or 0) <= most for t in trips) else None
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
@@ -112,6 +123,33 @@ def _is_serial(loop: Loop, kinds: Kinds) -> bool:
         return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
             not v.op.attrs.get("acc")
     return any(in_order(v) for v in loop.back_edge().args)
+
+
+def _adds_across(loop: Loop, kinds: Kinds) -> bool:
+    """True if lanes would be summed up in each iteration of an inner loop.
+
+    An example is the adjoint of what pairs of rows have between them: what a lane adds to the element of the other one
+    goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.
+    """
+    return any(op.name == "add_at" and all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in loop.head.ops)
+
+
+def _may_be_vectors(loop: Loop, kinds: Kinds, fastmath: bool) -> bool:
+    """True if LLVM can make vectors along an inner loop."""
+    serial = not fastmath and _is_serial(loop, kinds)
+    return loop.blocks == {loop.head} and not serial and all(
+        _steps_along(op, loop) for op in loop.head.ops if OPS[op.name].indices)
+
+
+def _steps_along(op: Op, loop: Loop) -> bool:
+    """True if iterations of ``loop`` access the same element, or neighbouring ones of a row."""
+    *ahead, last = op.operands[OPS[op.name].indices:]
+    if not isinstance(op.operands[1].type if op.name == "add_at" else op.result.type, Scalar) or \
+            any(_depends(v, loop) for v in ahead):
+        return False
+    sides = last.op.operands if last.op is not None and last.op.name == "add" else [last]
+    moving = [v for v in sides if _depends(v, loop)]
+    return not moving or moving == [loop.head.params[0]]
 
 
 def _keeps_from_vectors(loop: Loop, accesses: list[Op], kinds: Kinds) -> bool:

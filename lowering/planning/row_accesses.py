@@ -1,0 +1,73 @@
+"""Finds the innermost loops whose iterations access different elements, whatever the rows.
+
+::
+
+    ^loop(%k, %g, …):                     an array that is written is accessed at one last index, which
+      %x = get %a, %k                     moves with the counter: in another iteration it is another one
+      %g1 = add_at %g, …, %i, %k
+      %g2 = add_at %g1, …, %j, %k         also if %i and %j are equal
+
+LLVM would compare the addresses of all pairs of rows at run time, which takes longer than a short loop.  The adjoint
+of a recurrent cell adds to three rows of one matrix, for three gates.
+"""
+
+from __future__ import annotations
+
+from ...ir.aliasing.alias_classes import AliasClasses, is_array
+from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Scalar
+from ...passes.analysis.affine import Affine, AffineForms
+from ...passes.analysis.loops import Loop, counted
+
+_WRITES = ("set", "add_at")
+
+
+def accesses_rows(loop: Loop, roots: AliasClasses) -> bool:
+    """True if no element that one iteration writes is accessed by another one."""
+    head = loop.head
+    known = counted(loop) if loop.blocks == {head} else None
+    if known is None or not any(op.name in _WRITES for op in head.ops) or not all(map(_is_simple, head.ops)):
+        return False
+    accesses = [op for op in head.ops if op.name == "get" or op.name in _WRITES]
+    bases = {op: _base(op.operands[0], head) for op in accesses}
+    written = {roots.find(op.operands[0]) for op in accesses if op.name in _WRITES}
+    if any(map(roots.on_stack, written)) and sum(map(roots.on_stack, set(bases.values()))) > 1:
+        return False
+    back = loop.back_edge().args
+    if any(is_array(p) and _base(back[p.index], head) is not p for p in head.params):
+        return False
+    forms = AffineForms()
+    seen: dict[Value, tuple[Value, Affine]] = {}
+    for op in accesses:
+        root = roots.find(op.operands[0])
+        if root not in written:
+            continue
+        *ahead, last = op.operands[OPS[op.name].indices:]
+        form = forms.of(last)
+        base, first = seen.setdefault(root, (bases[op], form))
+        if base is not bases[op] or not form.is_same(first) or not form.coefficient(known.iv):
+            return False
+        if any(_changes(v, head) for v in (*ahead, *(a for a, _ in form.terms if a is not known.iv))):
+            return False
+    return True
+
+
+def _is_simple(op: Op) -> bool:
+    """True if an op computes a scalar, or accesses one element."""
+    if op.name in _WRITES:
+        return isinstance(op.operands[1].type, Scalar)
+    if len(op.results) != 1 or not isinstance(op.result.type, Scalar):
+        return False
+    return op.name in ("const", "get") or OPS[op.name].elementwise
+
+
+def _base(v: Value, head: Block) -> Value:
+    """The array that an iteration starts from, of which ``v`` is an update."""
+    while v.op is not None and v.block is head and v.op.name in _WRITES:
+        v = v.op.operands[0]
+    return v
+
+
+def _changes(v: Value, head: Block) -> bool:
+    return v.block is head and v.const is None

@@ -1,0 +1,75 @@
+"""Adjoints of sums over windows: the same gradients whatever the number of windows and of elements in one."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from jitad import jit, value_and_grad
+
+RNG = np.random.default_rng(0)
+
+
+def filtered(x: Any, w: Any) -> float:
+    """Backwards, with a state that the loop carries and a function of each sum."""
+    total = 0.0
+    for i in range(len(w) - 1, len(x)):
+        s = 0.0
+        for k in range(len(w)):
+            s += w[k] * x[i - k]
+        total += math.tanh(s) * i
+    return total
+
+
+def convolved(x: Any, w: Any) -> float:
+    """A nest, with squares, whose windows are rows of a matrix too."""
+    total = 0.0
+    for i in range(len(x) - len(w) + 1):
+        s = 0.5
+        for r in range(2):
+            for k in range(len(w)):
+                s += w[k] * x[i + k] * x[i + k] * (r + 1)
+        total += s * s
+    return total
+
+
+def correlated(x: Any, w: Any) -> float:
+    """Long rows and few windows."""
+    total = 0.0
+    for lag in range(len(w)):
+        s = 0.0
+        for i in range(len(x) - len(w)):
+            s += x[i] * x[i + lag]
+        total += w[lag] * s
+    return total
+
+
+@pytest.mark.parametrize("fastmath", [False, True])
+@pytest.mark.parametrize("f", [filtered, convolved, correlated], ids=lambda f: f.__name__)
+def test_gradients(f: Callable[..., float], fastmath: bool) -> None:
+    x, w = RNG.normal(size=40), RNG.normal(size=3)
+    with mock.patch.dict(os.environ, JITAD_WITHOUT="window_adjoints,outer_loop"):
+        plain = jit(f, grad=(0, 1))
+        plain.value_and_grad(x, w)
+    g = jit(f, grad=(0, 1), fastmath=fastmath)
+    for n in (1, 5, 17, 40, 255, 258, 300, 600, 1100):
+        for m in (m for m in (1, 2, 3, 17, 50) if m <= n):
+            x, w = RNG.normal(size=n), RNG.normal(size=m) / m
+            value, grads = g.value_and_grad(x, w)
+            expected, wanted = plain.value_and_grad(x, w)
+            np.testing.assert_allclose(value, expected, rtol=1e-9)
+            for a, b in zip(grads, wanted):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.max(np.abs(b), initial=1e-30))
+
+
+@pytest.mark.parametrize("f", [filtered, convolved])
+def test_the_windows_go_inside(f: Callable[..., float]) -> None:
+    """In a strip, the chain of loops over a window is around the loop over the windows."""
+    text = jit(value_and_grad(f, (0, 1))).inspect("optimized", RNG.normal(size=40), RNG.normal(size=3))
+    assert "windows = True" in text
