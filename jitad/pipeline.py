@@ -58,6 +58,7 @@ from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
 from .passes.nests.packing import packing
+from .passes.nests.partial_sums import partial_sums
 from .passes.nests.scalarise import scalarise
 from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
@@ -195,6 +196,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
+    ("optimized", "partial_sums", _plain(partial_sums)),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
@@ -231,6 +233,7 @@ NOT_ON_GPU = frozenset((
     "interchange",
     "matrix_products",
     "packing",
+    "partial_sums",
     "privatisation",
     "batch",
     "predicate",
@@ -302,6 +305,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
     "interchange": _interchanged, "matrix_products": matrix_products, "packing": _packed,
+    "partial_sums": partial_sums,
     "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
