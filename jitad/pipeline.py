@@ -32,6 +32,7 @@ from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
+from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
@@ -57,6 +58,7 @@ from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
 from .passes.nests.packing import packing
+from .passes.nests.partial_sums import partial_sums
 from .passes.nests.scalarise import scalarise
 from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
@@ -194,6 +196,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
+    ("optimized", "partial_sums", _plain(partial_sums)),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
@@ -215,6 +218,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "strength_reduction", _plain(strength_reduction)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _DCE)),
+    ("optimized", "extreme_reductions", _plain(extreme_reductions)),
     ("optimized", "rare_updates", _plain(rare_updates)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -229,6 +233,7 @@ NOT_ON_GPU = frozenset((
     "interchange",
     "matrix_products",
     "packing",
+    "partial_sums",
     "privatisation",
     "batch",
     "predicate",
@@ -249,6 +254,7 @@ NOT_ON_GPU = frozenset((
     "stride_versioning",
     "strength_reduction",
     "jump_threading",
+    "extreme_reductions",
     "rare_updates",
     "column_major",
 ))
@@ -299,6 +305,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
     "interchange": _interchanged, "matrix_products": matrix_products, "packing": _packed,
+    "partial_sums": partial_sums,
     "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
@@ -313,7 +320,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
-    "strength_reduction": strength_reduction, "jump_threading": jump_threading, "rare_updates": rare_updates,
+    "strength_reduction": strength_reduction, "jump_threading": jump_threading,
+    "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,
     "window_adjoints": window_adjoints,
     "copy_insertion": copy_insertion,
 }

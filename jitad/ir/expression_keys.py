@@ -23,6 +23,17 @@ def translated(op: Op, values: Mapping[Value, Value]) -> Hashable:
     return key(op, [v if v.const is None else (v.type, repr(v.const)) for v in operands])
 
 
+def alike(x: Value, y: Value, depth: int = 6) -> bool:
+    """True if two values are computed alike from the same values, by at most ``depth`` ops one behind another."""
+    if x is y:
+        return True
+    a, b = x.op, y.op
+    if a is None or b is None or not depth or a.name != b.name or OPS[a.name].effect or len(a.results) != 1:
+        return False
+    return (x.type == y.type and _frozen(a.attrs) == _frozen(b.attrs) and len(a.operands) == len(b.operands)
+            and all(alike(v, w, depth - 1) for v, w in zip(a.operands, b.operands)))
+
+
 def _frozen(attrs: Mapping[str, Any]) -> Hashable:
     if not attrs:
         return ()

@@ -63,6 +63,9 @@ TABLE: dict[str, Rule] = {
     "stop": composite.same,
 }
 
+UNSIGNED: dict[str, Rule] = {"floordiv": composite.unsigned("udiv"), "mod": composite.unsigned("urem")}
+"""Rules for integers that are not negative."""
+
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:
     """One element of an elementwise op; ``t`` is the dtype of the operands, for ``select`` of the alternatives."""
@@ -70,8 +73,11 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
         return cast(e, t, result, xs[0])
     if name == "select":
         return select(e, t, *xs)
-    extreme = attrs.get("acc") and name in ("maximum", "minimum")      # of zeros of both signs either one will do
-    return TABLE[name](e, t, list(xs), "nsz" if extreme else float_flags(e.options, attrs))
+    if attrs.get("acc") and name in ("maximum", "minimum") and t.is_float:   # of zeros of both signs either one will do
+        return TABLE[name](e, t, list(xs), "nnan nsz" if attrs.get("numbers") else "nsz")
+    if attrs.get("unsigned"):
+        return UNSIGNED[name](e, t, list(xs), "")
+    return TABLE[name](e, t, list(xs), float_flags(e.options, attrs))
 
 
 def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: bool = False) -> str:

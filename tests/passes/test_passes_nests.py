@@ -218,3 +218,36 @@ def test_lanes_take_conditional_sums_around_an_inner_loop() -> None:
     assert "^chunks" in run.inspect("optimized", spec("f64[:, :]"), 1.0)
     z = np.random.default_rng(7).normal(0.0, 1.0, (37, 11))
     np.testing.assert_allclose(run(z, 1.0), options(z, 1.0), 1e-14)
+
+
+def stepped_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
+    """A product with ``while``, whose trip counts may be negative."""
+    total = 0.0
+    i = 0
+    while i < n:
+        j = 0
+        while j < m:
+            s, k = 0.0, 0
+            while k < p:
+                s += a[i, k] * b[k, j]
+                k += 1
+            total += s + 1.0
+            j += 1
+        i += 1
+    return total
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (9, 4), (5, 0)])
+def test_products_of_loops_that_have_no_iteration(shape: tuple[int, int]) -> None:
+    """Nothing is checked, or allocated, for a loop that is not executed: neither for a negative count."""
+    assert "matmul" in str(jit(stepped_product).inspect("optimized", np.ones((9, 9)), np.ones((9, 9)), 2, 2, 2))
+    compiled, a, b = jit(stepped_product, grad=(0, 1)), np.ones((12, 12)), np.ones(shape)
+    for n, m, p in itertools.product((-3, 0, 2), (-3, 0, 4, 14), (-2, 0, 9, 15)):
+        try:
+            expected = stepped_product(a, b, n, m, p)
+        except IndexError as e:
+            with pytest.raises(IndexError, match=str(e)):
+                compiled(a, b, n, m, p)
+        else:
+            assert compiled(a, b, n, m, p) == expected
+            assert compiled.value_and_grad(a, b, n, m, p)[0] == expected

@@ -1,12 +1,16 @@
-"""Branches of innermost loops whose sides join again."""
+"""Branches of innermost loops whose sides join again, and conditions under which an extreme is updated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ...ir.dominance import Dominators
-from ...ir.graph import Block, Edge
+from ...ir.expression_keys import alike
+from ...ir.graph import Block, Edge, Op, Value
 from .loops import Loop
+
+DEEP = 8
+"""The depth to which a condition is examined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,3 +57,24 @@ def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Bloc
         found += new
         todo += new
     return dom.in_order(found)
+
+
+def extreme_of(condition: Value, new: Value, old: Value, depth: int = DEEP) -> tuple[Op, list[Value], set[Op]] | None:
+    """The comparison of ``new`` with ``old`` in a conjunction, the other conditions, and the conjunctions above it."""
+    op = condition.op
+    if op is None or not depth:
+        return None
+    if _compares(op, new, old):
+        return op, [], set()
+    if op.name == "and" or op.name == "select" and op.operands[2].const is False:
+        for part, other in (op.operands[:2], op.operands[1::-1]):
+            if (found := extreme_of(part, new, old, depth - 1)) is not None:
+                return found[0], [*found[1], other], {*found[2], op}
+    return None
+
+
+def _compares(op: Op, new: Value, old: Value) -> bool:
+    if op.name not in ("lt", "le", "gt", "ge"):
+        return False
+    x, y = op.operands
+    return x is old and alike(y, new) or y is old and alike(x, new)

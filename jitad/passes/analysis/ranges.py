@@ -112,7 +112,8 @@ class Prover:
     """Facts of the form ``form >= 0``, in scopes, and proofs from them.
 
     A fact bounds its youngest atom, the one defined last, by older atoms.  A proof replaces the youngest atom of the
-    goal by one of its bounds, until only a number is left.
+    goal by one of its bounds, until only a number is left.  An atom that is one of several values, such as a minimum
+    that is to be bounded from below, is replaced by each of them, and each goal has to be proved.
     """
 
     STEPS = 24
@@ -159,7 +160,10 @@ class Prover:
             return False
         v, c = self._youngest(form)
         rest = form.without(v)
-        return any(self._proves(rest.plus(bound, c // scale)) for bound, scale in self._bounds(v, c))
+        if any(self._proves(rest.plus(bound, c // scale)) for bound, scale in self._bounds(v, c)):
+            return True
+        values = self._values(v, c)
+        return bool(values) and all(self._proves(rest.plus(value, c)) for value in values)
 
     def _bounds(self, v: Value, c: int) -> list[tuple[Affine, int]]:
         """Pairs (bound, k), where k divides c: ``k·v`` is at most the bound if ``c`` is negative, else at least."""
@@ -171,6 +175,13 @@ class Prover:
         if number not in EVERYTHING:
             out.append((Affine(number), 1))
         return out
+
+    def _values(self, v: Value, c: int) -> list[Affine]:
+        """The values one of which an extreme is, if each of its operands alone does not bound it on this side."""
+        op = v.op
+        if op is None or op.name != ("maximum" if c < 0 else "minimum"):
+            return []
+        return [self.ranges.form(x) for x in op.operands]
 
     def _bounds_of_op(self, op: Op, c: int) -> list[tuple[Affine, int]]:
         form = self.ranges.form

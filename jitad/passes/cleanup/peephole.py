@@ -19,6 +19,7 @@ Rewrite = tuple[str, list[Value], dict[str, Any]]
 Found = Value | Rewrite | None
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+ORDERS = frozenset(("lt", "le", "gt", "ge"))
 REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
 
 
@@ -63,6 +64,19 @@ def _select(op: Op) -> Found:
         return c if x.const else ("not", [c], {})
     if c.op is not None and c.op.name == "not" and isinstance(c.type, Scalar):
         return "select", [c.op.operands[0], y, x], {}
+    return _choice_of_extreme(c, x, y)
+
+
+def _choice_of_extreme(condition: Value, x: Value, y: Value) -> Found:
+    """``x if x > y else y`` of integers is their maximum."""
+    order = condition.op
+    if order is None or order.name not in ORDERS or not isinstance(x.type, Scalar) or not x.type.is_int:
+        return None
+    a, b = order.operands
+    if same(a, x) and same(b, y):
+        return "maximum" if order.name in ("gt", "ge") else "minimum", [x, y], {}
+    if same(a, y) and same(b, x):
+        return "minimum" if order.name in ("gt", "ge") else "maximum", [x, y], {}
     return None
 
 

@@ -16,6 +16,7 @@ path by a linear search for the nearest open node took 2.7 times as long.  A com
 selection by machine code, and stays one.
 
 LLVM would make selections of the branch, but for its weight.  ``simplify`` would too, so this pass comes last.
+Branches that the program has around such an update get the weight as well.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Scalar
 from ...ir.uses import ops_of, users
+from ..analysis.branches import extreme_of
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted, loop_forest
 
@@ -45,9 +47,37 @@ class Update:
 
 
 def rare_updates(module: Module) -> bool:
-    """Make branches of the selections of every innermost counted loop of one block; returns True if there are any."""
-    return any([_branch(func, loop) for func in module.functions.values() for loop in loop_forest(func).loops
-                if _is_plain(loop)])
+    """Make branches of the selections of every innermost counted loop of one block; returns True if there are any.
+
+    In innermost loops of several blocks the branches around updates are marked.
+    """
+    loops = [(func, loop) for func in module.functions.values() for loop in loop_forest(func).loops
+             if not loop.children]
+    for _, loop in loops:
+        if len(loop.blocks) > 1 and counted(loop) is not None:
+            _mark(loop)
+    return any([_branch(func, loop) for func, loop in loops if _is_plain(loop)])
+
+
+def _mark(loop: Loop) -> None:
+    """Mark the branches whose first side updates an extreme if more than the comparison decides it."""
+    for block in loop.blocks:
+        term = block.term
+        if term is None or term.name != "branch":
+            continue
+        update, keep = (_side(e, loop) for e in term.edges)
+        pairs = zip(update.args, keep.args) if update.block is keep.block else ()
+        found = [extreme_of(term.operands[0], new, old) for new, old in pairs
+                 if new is not old and old.owner is loop.head]
+        if any(extreme is not None and extreme[1] for extreme in found):
+            term.attrs["rare"] = True
+
+
+def _side(edge: Edge, loop: Loop) -> Edge:
+    """The edge by which a side of a branch reaches the join."""
+    term = edge.block.term
+    own = term is not None and term.name == "jump" and edge.block in loop.blocks and not edge.block.params
+    return term.edges[0] if own and term is not None else edge
 
 
 def _is_plain(loop: Loop) -> bool:

@@ -163,11 +163,12 @@ class _Choice:
         return [op for b in self.dom.in_order(self.loop.blocks) for op in b.ops if op in found]
 
     def _is_made_again(self, array: Value) -> bool:
-        """True if each iteration of the loop around this one has its own array, as it has scratch.
+        """True if each iteration of the loop around this one has its own array, scratch that it does not carry.
 
         Its cotangent would be scattered into, at an index that depends on data, and not stay in lanes or registers.
         """
-        return self.loop.parent is not None and array.block in self.loop.parent.blocks
+        around = self.loop.parent
+        return around is not None and array.block in around.blocks and array.owner is not around.head
 
     # --- rewriting ------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ A walk down the dominator tree collects the facts that hold at each point (``ran
 on each of its sides, the condition of a ``check`` after it, and the bounds of loop counters (``induction``).  Integer
 comparisons that follow from the facts become constants.  Checks whose condition holds are removed.  An integer maximum
 or minimum becomes the operand that it is known to be.  If the condition of ``select(i < 0, i + n, i)`` is known, the
-result is treated as equal to the chosen operand.
+result is treated as equal to the chosen operand.  A quotient or remainder of integers that are not negative is marked
+as ``unsigned``, which saves the rounding towards minus infinity.
 
 A remainder of a number that is known to be near its range, as ``(i + 1) % n`` behind a check of ``a[i]``, becomes a
 comparison and a selection, which take a fifth of a division's time.  Loop counters are left to ``peel``.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.types import BOOL
+from ...ir.types import BOOL, I64
 from ..analysis.facts import COMPARISONS, Walk
 from ..analysis.loops import counted
 
@@ -49,7 +50,7 @@ class _Decider(Walk):
     def is_reduced(self, op: Op, times: int) -> None:
         super().is_reduced(op, times)
         if times:
-            op.name = "add" if times > 0 else "sub"
+            op.name, op.attrs = "add" if times > 0 else "sub", {}
         else:
             self.same[op.result] = self.same.get(op.operands[0], op.operands[0])
 
@@ -61,7 +62,7 @@ class _Decider(Walk):
         x, y = op.operands
         upwards = [b.lt(x, 0), b.add(x, y), x] if below else None
         downwards = [b.ge(x, y), b.sub(x, y), b.select(*upwards) if upwards else x] if above else None
-        op.name, op.operands = "select", list(downwards or upwards or ())
+        op.name, op.operands, op.attrs = "select", list(downwards or upwards or ()), {}
         for new in b.block.ops:
             new.block = op.block
         self.before[op] = b.block.ops
@@ -73,7 +74,11 @@ class _Decider(Walk):
             truth = self._decide(op.result)
             if truth is not None:
                 op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
-        return super().op(op)
+        kept = super().op(op)
+        if op.name in ("mod", "floordiv") and op.result.type == I64 and all(
+                self.prover.proves(self.ranges.form(v)) for v in op.operands):
+            op.attrs = op.attrs | {"unsigned": True}
+        return kept
 
     def end(self, block: Block) -> None:
         term = block.term

@@ -8,7 +8,7 @@ from typing import Any
 from ...ir.aliasing.liveness import Liveness
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.types import Type
+from ...ir.types import Array, Type
 from ...ir.uses import users
 from ..analysis.cfg import set_term
 from ..analysis.loops import raising_blocks
@@ -81,14 +81,16 @@ class Surroundings:
 def merge_columns(columns: dict[Key, Type], rows: list[Row]) -> list[tuple[list[Key], Type]]:
     """Group the columns that can share one parameter.
 
-    Two columns can if no row has different values for them, and some row has the same value for both.
+    Two columns can if no row has different values for them, and some row has the same value for both.  Two columns of
+    one array variable can although no row has both: what the loop leaves with is then where the next iteration has it,
+    instead of in an array of its own that the next iteration does not have.
     """
     groups: list[tuple[list[Key], Type]] = []
     merged: list[list[Value | None]] = []
     for key, t in columns.items():
         mine = [row.get(key) for row in rows]
         for (group, other), theirs in zip(groups, merged):
-            if other == t and _alike(mine, theirs):
+            if other == t and (_alike(mine, theirs) or _one_variable(key, mine, group, theirs)):
                 group.append(key)
                 theirs[:] = [a or b for a, b in zip(theirs, mine)]
                 break
@@ -96,6 +98,20 @@ def merge_columns(columns: dict[Key, Type], rows: list[Row]) -> list[tuple[list[
             groups.append(([key], t))
             merged.append(mine)
     return groups
+
+
+def _one_variable(key: Key, mine: list[Value | None], group: list[Key], theirs: list[Value | None]) -> bool:
+    """True if the columns hold an array of one name, and no row has both."""
+    name, array = _variable(key)
+    return (array and all(_variable(other) == (name, True) for other in group)
+            and not any(x is not None and y is not None for x, y in zip(mine, theirs)))
+
+
+def _variable(key: Key) -> tuple[str, bool]:
+    """The name of the variable that a column holds, and whether it is that of an array."""
+    _, holder, number = key
+    v = holder.params[number] if isinstance(holder, Block) else holder
+    return v.hint, isinstance(v.type, Array) and bool(v.hint)
 
 
 def _alike(a: list[Value | None], b: list[Value | None]) -> bool:

@@ -13,7 +13,7 @@ gathered.  A program that works on columns (``q[:, j] -= r * q[:, i]``) accesses
 Loops over elements are taken likewise: ``s[i, 0]`` and ``s[i, 1]`` in a loop over ``i`` are columns, as of an array of
 structures.  Other columns ``q[t, j]`` in a loop over ``t`` are, if the program also stores to the array in such loops:
 otherwise the loop over ``j`` may be taken for lanes, and needs rows; and if no loop sums products of two columns, as
-``matrix_products`` takes them.
+``matrix_products`` takes them.  It does not where the loop around the sums stores to the array as well (rotations).
 
 A *web* is what a variable is in the program: the values that updates and edges connect.  All of a web is stored in one
 way.  It must be accessed by whole columns in deeper loops than by rows, or as a whole.  The pass runs before
@@ -64,8 +64,14 @@ class _Web:
 
     def _by_elements(self) -> list[int]:
         """The depths of the columns in ``read``, unless none is stored, or they are multiplied as a matrix's."""
-        product = any(len(set(columns)) > 1 for loop, (_, columns) in self.read.items() if loop not in self.stored)
+        product = any(len(set(columns)) > 1 and not self._stored_beside(loop)
+                      for loop, (_, columns) in self.read.items())
         return [] if product or not self.stored else [d for d, columns in self.read.values() for _ in columns]
+
+    def _stored_beside(self, loop: Loop) -> bool:
+        """True if ``loop`` or the loop around it stores columns, so that its sums are no product of matrices."""
+        around = loop.parent
+        return any(s is loop or around is not None and s.head in around.blocks for s in self.stored)
 
 
 def column_major(module: Module) -> bool:

@@ -181,7 +181,8 @@ class _InOrder:
     def _at_once(self, checks: list[_IndexCheck]) -> None:
         """Emit what fails, or not, when it is reached for the first time."""
         for c in checks:
-            self._check(c, self._unless_empty(c, self.b.lt(c.first, c.size) if c.loops else c.op.operands[0]))
+            holds = self.b.lt(c.first, c.size) if c.loops else c.op.operands[0]
+            self._check(c, self._unless(self._empty(c, own=True), holds))
 
     def _group(self, parts: list[_Part]) -> None:
         """Emit the checks that fail as one loop counts."""
@@ -206,7 +207,7 @@ class _InOrder:
             end = b.add(end, b.sub(trip, 1))
             fits = b.and_(fits, b.le(trip, c.size))
             holds = b.and_(fits, b.le(end, c.size)) if c.first or i else fits
-            found.append(_Part(c, c.loops[:i + 1], self._unless_empty(c, holds)))
+            found.append(_Part(c, c.loops[:i + 1], self._unless(self._empty(c), holds)))
         return found
 
     def _time(self, p: _Part) -> Value:
@@ -225,14 +226,17 @@ class _InOrder:
     def _trip(self, loop: Loop) -> Value:
         return _fixed(self.b, self.regular.known[loop].trip)
 
-    def _unless_empty(self, c: _IndexCheck, holds: Value) -> Value:
-        for empty in self._empty(c):
-            holds = self.b.or_(holds, empty)
+    def _unless(self, empty: list[Value], holds: Value) -> Value:
+        for condition in empty:
+            holds = self.b.or_(holds, condition)
         return holds
 
-    def _empty(self, c: _IndexCheck) -> list[Value]:
-        """For each loop that a check needs the condition that it has no iteration; the outermost loop is executed."""
-        return [self.b.le(self._trip(x), 0) for x in c.around[:-1] if [x] != c.loops]
+    def _empty(self, c: _IndexCheck, own: bool = False) -> list[Value]:
+        """For each loop that a check needs the condition that it has no iteration; the outermost loop is executed.
+
+        If the index is the counter of one loop, no iteration of that is too far: it counts only if it is asked for.
+        """
+        return [self.b.le(self._trip(x), 0) for x in c.around[:-1] if own or [x] != c.loops]
 
     def _check(self, c: _IndexCheck, holds: Value) -> None:
         b, test = self.b, c.op.operands[0].op

@@ -50,10 +50,9 @@ class Factor:
     def _axis(self, of_sums: bool) -> int:
         return int(of_sums is not self.turned)
 
-    def exact(self, size: Value, depth: Value | None = None) -> bool:
-        """True if all matrices have these sizes."""
-        return all(is_size(size, a, self._axis(False)) and (depth is None or is_size(depth, a, self._axis(True)))
-                   for a in self._matrices())
+    def exact(self, size: Value) -> bool:
+        """True if all matrices have a vector for each of ``size`` iterations."""
+        return all(is_size(size, a, self._axis(False)) for a in self._matrices())
 
     def limited(self, b: Builder, n: Value, first: Value | None = None, of_sums: bool = False) -> Value:
         """The number of iterations, at most as many as there are elements from ``first`` on."""
@@ -115,13 +114,7 @@ def of_size(b: Builder, a: Value, sizes: tuple[Value, ...]) -> Value:
         return a
     zero, one = b.const(0), b.const(1)
     part = b.slice(a, *(x for n, size in zip(sizes, b.dims(a)) for x in (zero, b.minimum(n, size), one)))
-    return padded(b, part, sizes)
-
-
-def padded(b: Builder, part: Value, sizes: tuple[Value, ...]) -> Value:
-    """An array of these sizes that begins with ``part``."""
     assert isinstance(part.type, Array)
-    zero, one = b.const(0), b.const(1)
     zeros = b.emit("fill", b.const(0.0, part.type.dtype), *sizes)
     return b.set_slice(zeros, part, *(x for _ in sizes for x in (zero, one)))
 

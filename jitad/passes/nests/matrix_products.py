@@ -31,7 +31,7 @@ from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of, users
 from ..analysis.cfg import remove_unreachable
 from ..analysis.loops import Loop, loop_forest, raising_blocks
-from .factors import Factor, of_size, padded
+from .factors import Factor, of_size
 from .regular import Regular, is_fixed
 
 ROWS = 64
@@ -248,17 +248,15 @@ class _Chunks:
             self._use(p, product)
 
     def _operands(self, b: Builder, p: _Product) -> tuple[Value, dict[Op, Value], Value]:
-        """The depth of the product, the vectors of the left matrix, and the right matrix, of just that size and of a
-        column for each iteration.
+        """The depth of the product, the vectors of the left matrix, and the right matrix, of just that size.
+
+        Sizes are limited by the arrays: if the loops go further, no element of the product is read.
         """
         trip, depth, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.rows, p.sums, p.columns))
-        depth = p.left.limited(b, depth, of_sums=True)
-        zero = b.const(0)
         f = p.right
-        read = f.limited(b, columns), f.limited(b, depth, of_sums=True)
-        right = f.matrix(b, f.vectors(b, columns, depth), zero, *read)
-        if not f.exact(columns, depth):
-            right = padded(b, right, (depth, columns) if f.turned else (columns, depth))
+        depth = f.limited(b, p.left.limited(b, _size(b, depth), of_sums=True), of_sums=True)
+        columns = f.limited(b, _size(b, columns))
+        right = f.matrix(b, f.vectors(b, columns, depth), b.const(0), columns, depth)
         if p.initial is not None:
             row = of_size(b, p.initial, (columns,))
             row = b.reshape(row, *((b.const(1), columns) if f.turned else (columns, b.const(1))))
@@ -285,16 +283,16 @@ class _Chunks:
         assert latch.term is not None
         done = self.func.new_block("chunk")
         passed = [done.add_param(v.type, p.hint) for v, p in zip(back.args[1:], self.loop.head.params[1:])]
-        results = [done.add_param(v.type) for v in away.args]
+        again = dict(zip(back.args[1:], passed))               # an array that is passed twice would be copied
+        results = [again.get(v) or done.add_param(v.type) for v in away.args]
+        leaving = [v for v in away.args if v not in again]
         test = latch.term.operands[0].op
         assert test is not None
-        again = Builder(None, test.loc)
         kept, latch.term = latch.term, None
-        again.at(latch)
-        condition = again.lt(self.known.next, size)
+        condition = Builder(latch, test.loc).lt(self.known.next, size)
         kept.operands = [condition]
         latch.term = kept
-        away.args = [*back.args[1:], *away.args]
+        away.args = [*back.args[1:], *leaving]
         away.block = done
         b = Builder(done, test.loc)
         following = b.add(chunk, 1)
@@ -319,6 +317,13 @@ class _Chunks:
         b = Builder(before)
         row = self.known.iv
         b.jump(behind, [b.get(product, row, self.regular.known[p.columns].iv)])
+
+
+def _size(b: Builder, trip: Value) -> Value:
+    """The number of iterations; that of a ``while`` may be negative, if it has none."""
+    known = trip.op is not None and (trip.op.name == "dim" or trip.op.name == "maximum" and
+                                     any((v.const or -1) >= 0 for v in trip.op.operands))
+    return trip if known else b.maximum(trip, 0)
 
 
 def _fixed(b: Builder, v: Value) -> Value:

@@ -83,6 +83,16 @@ class Regular:
             return None
         return inner.preheader
 
+    def _passed(self, v: Value) -> Value:
+        """What a join receives where it is read: other edges pass what is undefined."""
+        loop = self.forest.loop_of(v.block)
+        if v.op is not None or v.block is self.dom.order[0] or loop is not None and loop.head is v.block:
+            return v
+        found = {e.argument(v) for b in self.dom.preds[v.block] if b.term is not None
+                 for e in b.term.edges if e.block is v.block}
+        known = [x for x in found if x is None or x.op is None or x.op.name != "undef"]
+        return known[0] if len(known) == 1 and known[0] is not None and known[0].op is not None else v
+
     def _tested(self, guard: Block, block: Block, outer: Loop) -> list[Loop] | None:
         """The loops that must have an iteration, so that control goes on from ``guard`` to ``block``."""
         term = guard.term
@@ -94,6 +104,7 @@ class Regular:
         found: list[Loop] = []
         tests = [term.operands[0]]
         for v in tests:                                          # grows
+            v = self._passed(v)
             if v.op is not None and v.op.name == "and":
                 tests += v.op.operands
                 continue

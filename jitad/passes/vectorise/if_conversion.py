@@ -42,6 +42,7 @@ from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar, dtype_of
+from ..analysis.branches import extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
 
@@ -158,7 +159,7 @@ class _Conversion:
         for head in reversed(heads):
             if head.term is not None and head.term.name == "branch":
                 sides = [self._side(e) for e in head.term.edges]
-                known = head.term.operands[0] not in self.carried
+                known = head.term.operands[0] not in self.carried or self.vectors and self._is_extreme(head, sides)
                 pays = self._pays if self.vectors else self._runs_ahead
                 if self._meet(sides) and (known and pays(sides) or _are_few_integers(sides)):
                     self._convert(head, sides)
@@ -173,6 +174,14 @@ class _Conversion:
         """True if both sides lead to one block of the loop, not its head."""
         join = sides[0][1].block
         return join is sides[1][1].block and join is not self.loop.head and join in self.loop.blocks
+
+    def _is_extreme(self, head: Block, sides: list[Side]) -> bool:
+        """True if the branch updates a smallest or largest value, which becomes a reduction."""
+        assert head.term is not None
+        apart = [(x, y) for x, y in zip(*(edge.args for _, edge in sides))
+                 if resolve(self.mapping, x) is not resolve(self.mapping, y)]
+        return len(apart) == 1 and apart[0][1].owner is self.loop.head and dtype_of(apart[0][1].type).is_float and (
+            extreme_of(head.term.operands[0], *apart[0]) is not None)
 
     def _pays(self, sides: list[Side]) -> bool:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
@@ -220,8 +229,8 @@ class _Conversion:
         self.func.blocks.remove(join)
 
     def _move(self, ops: list[Op], head: Block) -> None:
-        """Append ops of both sides to ``head``, once where both compute the same."""
-        known: dict[Hashable, Op] = {}
+        """Append ops of both sides to ``head``, once where both, or ``head``, compute the same."""
+        known: dict[Hashable, Op] = {key(op): op for op in head.ops} if ops else {}
         for op in ops:
             alike = known.setdefault(key(op, [resolve(self.mapping, v) for v in op.operands]), op)
             if alike is op or OPS[op.name].effect:

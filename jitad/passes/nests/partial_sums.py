@@ -1,0 +1,122 @@
+"""Partial sums: a sum that inner loops continue begins anew in each iteration of the loop around.
+
+Cotangents may be added up in any order (``acc``), and under ``fastmath`` all sums may.  The reverse sweep of a loop in
+a loop carries the cotangent of a parameter through both::
+
+    ^loop(i, s):                                  ^loop(i, s):
+      ^inner(j, t := s):                            ^inner(j, t := -0.0):
+          t' := add {acc} t, x          becomes         t' := add {acc} t, x
+      again ^loop(i + 1, t')                        again ^loop(i + 1, add {acc} s, t')
+
+The iterations of the outer loop no longer wait for one another, and can run in lanes (``outer_loop``).  The start is
+-0.0, to which anything can be added without a change.
+
+A value is *of the sum* if it is ``s`` plus something: ``s`` itself, a value of the sum plus another one, or a parameter
+to which all edges pass values of the sum.  Nothing else may read them.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.dominance import Dominators
+from ...ir.graph import Function, Module, Op, Value
+from ...ir.types import Scalar
+from ...ir.uses import users
+from ..analysis.loops import Loop, counted, loop_forest
+
+JUMPS = ("jump", "branch", "switch")
+
+
+def partial_sums(module: Module) -> bool:
+    """Split sums in every nest of normal form; returns True if there were any."""
+    changed = False
+    for func in module.functions.values():
+        if module.fastmath or any(op.name == "add" and op.attrs.get("acc") for op in func.all_ops()):
+            changed |= _split_all(func, module.fastmath)
+    return changed
+
+
+def _split_all(func: Function, free: bool) -> bool:
+    forest = loop_forest(func)
+    loops = [loop for loop in forest.loops if loop.children and loop.exit is not None and counted(loop) is not None]
+    if not loops:
+        return False
+    changed = False
+    readers = users(func.all_ops())
+    for loop in loops:
+        for p in loop.head.params:
+            if isinstance(p.type, Scalar) and p.type.is_float and \
+                    _is_split(loop, p, _Sum(loop, p, readers, free).values, forest.dom):
+                _split(loop, p)
+                readers = users(func.all_ops())
+                changed = True
+    return changed
+
+
+class _Sum:
+    """The values of the sum that ``loop`` carries in ``p``; none if there is another use of one of them."""
+
+    def __init__(self, loop: Loop, p: Value, readers: dict[Value, list[Op]], free: bool) -> None:
+        self.loop, self.free = loop, free
+        self.values: set[Value] = {p}
+        todo = [p]
+        while todo:
+            v = todo.pop()
+            for op in readers.get(v, ()):
+                found = self._next(op, v, p)
+                if found is None:
+                    self.values.clear()
+                    return
+                todo += [w for w in found if w not in self.values]
+                self.values.update(found)
+
+    def _next(self, op: Op, v: Value, p: Value) -> list[Value] | None:
+        """The values of the sum that ``op`` makes of ``v``, ``None`` if it does anything else with it."""
+        if op.block not in self.loop.blocks:
+            return None
+        if op.name == "add" and (self.free or op.attrs.get("acc")) and op.operands.count(v) == 1:
+            return [op.result]
+        if op.name not in JUMPS or v in op.operands:
+            return None
+        found = []
+        for edge in op.edges:
+            for q, a in edge.passed():
+                if a is not v:
+                    continue
+                if edge.block is self.loop.head and q is not p or \
+                        edge.block not in self.loop.blocks and v is not self.loop.back_edge().args[p.index]:
+                    return None
+                if edge.block in self.loop.blocks:
+                    found.append(q)
+        return found
+
+
+def _is_split(loop: Loop, p: Value, values: set[Value], dom: Dominators) -> bool:
+    """True if the sum goes through parameters of other blocks, each of which is of the sum on all edges."""
+    back = loop.back_edge().args[p.index]
+    params = [v for v in values if v.op is None and v is not p]
+    if back not in values or back is p or not params:
+        return False
+    adds = [v.op for v in values if v.op is not None]
+    return all(sum(x in values for x in op.operands) == 1 for op in adds) and all(
+        e.argument(q) in values for q in params for b in dom.preds[q.block] if b.term is not None
+        for e in b.term.edges if e.block is q.block)
+
+
+def _split(loop: Loop, p: Value) -> None:
+    """Let ``p`` be added behind the inner loops, and -0.0 take its place in them."""
+    before, latch = loop.preheader, loop.latch
+    assert before is not None and before.term is not None and latch is not None and latch.term is not None
+    assert isinstance(p.type, Scalar)
+    term, before.term = before.term, None
+    start = Builder(before, term.loc).const(-0.0, p.type)
+    before.term = term
+    for block in loop.blocks:
+        for op in block.all_ops():
+            op.replace_uses({p: start})
+    back = loop.back_edge().args[p.index]
+    term, latch.term = latch.term, None
+    total = Builder(latch, term.loc).emit("add", p, back, acc=True)
+    latch.term = term
+    for edge in term.edges:
+        edge.args = [total if a is back else a for a in edge.args]
