@@ -76,7 +76,8 @@ def test_loops_that_end_soon(f: Callable[[int], int]) -> None:
         assert [compiled(x) for x in (-1, -2 ** 63)] == [64, 1]
 
 
-@pytest.mark.parametrize("f, args", [(halved, (5,)), (downwards, (5,)), (rotated, (5, 9))], ids=str)
+@pytest.mark.parametrize("f, args", [(halved, (5,)), (downwards, (5,)), (rotated, (5, 9))],
+                         ids=lambda p: getattr(p, "__name__", str(p)))
 def test_other_loops_poll(f: Callable[..., int], args: tuple[int, ...]) -> None:
     assert polls(f, *args)
     assert jit(f)(*args) == f(*args)

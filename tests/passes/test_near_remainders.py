@@ -69,7 +69,8 @@ def test_values_and_gradients(f: Callable[..., float], n: int) -> None:
                 jit(f)(a, np.array([wrong]))
 
 
-@pytest.mark.parametrize("f, left", [(following, 0), (before, 1), (neighbours, 0), (far, 2)], ids=str)
+@pytest.mark.parametrize("f, left", [(following, 0), (before, 1), (neighbours, 0), (far, 2)],
+                         ids=lambda p: getattr(p, "__name__", str(p)))
 def test_what_stays_a_remainder(f: Callable[..., float], left: int) -> None:
     compiled = jit(f)
     compiled(np.ones(3), np.array([0, 1]))
