@@ -11,9 +11,7 @@ from ...ir.graph import Value
 from ..builder.function_builder import FunctionBuilder
 
 SCOPE_LIMIT = 96
-"""The scopes of a function: the list of each names all others, so the metadata grows with the square.
-
-Classes of which nothing is stored, as most lanes of vectors are, have none."""
+"""The scopes of a function: the list of each names all others, so the metadata grows with the square."""
 
 
 class AliasNotes:
@@ -51,8 +49,8 @@ class AliasNotes:
 
     def _all_scopes(self) -> dict[Value, tuple[list[str], list[str]]]:
         """For each root its own scope, and those of the roots that it cannot alias; none for roots beyond the limit."""
-        writer, alias, lazy = self.fn.writer, self.roots, self.fn.plan.lazy
-        roots = [root for root, values in alias.members().items() if any(v not in lazy for v in values)][:SCOPE_LIMIT]
+        writer, alias = self.fn.writer, self.roots
+        roots = list(alias.members())[:SCOPE_LIMIT]
         domain = writer.distinct(lambda me: me)
         scopes = {root: writer.distinct(lambda me: f"{me}, {domain}") for root in roots}
         pushed = {root for root in roots if alias.is_pushed(root)}

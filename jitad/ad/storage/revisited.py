@@ -51,12 +51,16 @@ class Revisited:
         array, index = load.operands[0], load.operands[1:]
         if load.name != "get" or not isinstance(load.result.type, Scalar) or len(loops) < len(index):
             return False
-        if len(loops) == len(index) and len(self.loaded_in[array]) == 1:
+        if len(loops) == len(index) and not self._is_loaded_beside(load):
             return False
         trips = {known.iv: known.trip for loop in loops if (known := counted(loop)) is not None}
         if len(trips) < len(loops) or array.block in {b for loop in loops for b in loop.blocks}:
             return False
         return all(self._covers(array, axis, v, trips) for axis, v in enumerate(index))
+
+    def _is_loaded_beside(self, load: Op) -> bool:
+        """True if a loop that is not around ``load`` loads from its array too."""
+        return any(loop is not None and load.block not in loop.blocks for loop in self.loaded_in[load.operands[0]])
 
     def _covers(self, array: Value, axis: int, v: Value, trips: dict[Value, Value]) -> bool:
         """True if an index is the counter of a loop that passes over the axis.  A counter is taken once."""
