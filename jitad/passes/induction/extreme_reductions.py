@@ -129,8 +129,6 @@ def _innermost(value: Value, old: Value) -> Value:
     return value
 
 
-
-
 # --- the reduction ------------------------------------------------------------------------------------
 
 def _rewrite(func: Function, loop: Loop, trip: Value, extremes: list[Extreme]) -> bool:
@@ -163,8 +161,10 @@ def _rewrite(func: Function, loop: Loop, trip: Value, extremes: list[Extreme]) -
 
 
 def _infinity(b: Builder, trip: Value, value: float, t: Scalar) -> Value:
-    """An infinity that LLVM does not know: it would move the selections behind the minimum or maximum by a constant,
-    and not vectorise those."""
+    """An infinity that LLVM does not know.
+
+    With a constant it moves the selections behind the minimum or maximum, and does not vectorise them there.
+    """
     return b.mul(b.cast(trip, dtype=t), b.const(value, t)) if trip.const is None else b.const(value, t)
 
 

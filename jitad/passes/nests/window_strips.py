@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.types import I64, Array, Scalar
+from ...ir.types import I64, Array, Scalar, dtype_of
 from ..analysis.cfg import Mapping, own_exit
 from ..analysis.loops import Loop
 from .regular import Regular
@@ -232,7 +232,7 @@ class _Chain:
         current = {k: head.add_param(arrays[k].type, arrays[k].hint) for k in moving}
         totals = [head.add_param(op.operands[1].type) for op in self.sums]
         b.jump(head, [b.const(0), *(arrays[k] for k in moving),
-                      *(b.const(-0.0, op.operands[1].type) for op in self.sums)])    # type: ignore[arg-type]
+                      *(b.const(-0.0, dtype_of(op.operands[1].type)) for op in self.sums)])
         b.at(head)
         self.values[w.iv] = at = b.add(self.start, j)
         self.values |= zip(self.numbers, (at, b.add(at, 1)))
