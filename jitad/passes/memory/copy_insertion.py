@@ -10,7 +10,8 @@ of a taken array must belong to the function, and no live value may share it::
 Phases:
 
 1. Parameters of inner functions that are consumed become ``own``: callers give them up, or pass a copy.
-2. A taken value is copied if it is itself live afterwards, borrowed, or a part of another array.
+2. A taken value is copied if it is itself live afterwards, borrowed, or a part of another array.  A part of an array
+   that is taken is copied where it is pushed on a stack, as the array would be copied while it is there.
 3. A taken value is copied if a live value may share its memory (``may_alias``), on edges too.  If these values are at
    most ``MOST_ROWS`` rows or slices of it, they are copied instead.  ``copy`` ops with dead operands are removed.
 """
@@ -70,6 +71,13 @@ def _is_row(v: Value) -> bool:
     return v.op is not None and v.op.name in ("get", "slice")
 
 
+def _array(v: Value) -> Value:
+    """The array of which ``v`` is a view."""
+    while v.op is not None and OPS[v.op.name].view:
+        v = v.op.operands[0]
+    return v
+
+
 def _copy_before(block: Block, position: int, v: Value) -> Value:
     op = Op("copy", [v], [v.type])
     op.block = block
@@ -83,6 +91,7 @@ def _copy_live_values(module: Module, func: Function) -> None:
     """Phase 2 for one function."""
     borrowed = {p for i, p in enumerate(func.params) if i not in func.own}
     liveness = Liveness(func, in_memory)
+    consumed = consumed_values(func, module) if any(op.name == "push" for op in func.all_ops()) else set()
     for block in func.blocks:
         assert block.term is not None
         later = {a for e in block.term.edges for a in e.args}                # what the rest of the block reads
@@ -93,6 +102,9 @@ def _copy_live_values(module: Module, func: Function) -> None:
                 if v in later or liveness.is_live_after(v, block) or v in borrowed or _is_part(v) \
                         or v in op.operands[:i] or v in op.operands[i + 1:]:
                     op.operands[i] = _copy_before(block, position, v)
+            for v in op.operands[1:] if op.name == "push" else ():
+                if _is_row(v) and _array(v) in consumed:
+                    op.replace_uses({v: _copy_before(block, position, v)})
             later.update(op.operands)
 
 
