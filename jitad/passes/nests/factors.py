@@ -23,6 +23,8 @@ from ..analysis.loops import Loop
 
 MOST = 8
 """The most ops of a formula."""
+SHORTEST = 8
+"""The least number of products in a sum, if it is known: shorter sums take less time than to store them."""
 
 
 @dataclass
@@ -49,6 +51,17 @@ class Factor:
 
     def _axis(self, of_sums: bool) -> int:
         return int(of_sums is not self.turned)
+
+    def depth(self, b: Builder) -> Value:
+        """The number of products in a sum that takes all of a vector."""
+        a = self._matrices()[0]
+        return b.emit("dim", a, axis=self._axis(True))
+
+    def is_short(self) -> bool:
+        """True if sums are known to be of few products."""
+        a = self._matrices()[0]
+        n = a.type.dims[self._axis(True)] if isinstance(a.type, Array) else None
+        return n is not None and n < SHORTEST
 
     def exact(self, size: Value) -> bool:
         """True if all matrices have a vector for each of ``size`` iterations."""

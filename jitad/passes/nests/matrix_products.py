@@ -17,6 +17,9 @@ loops may do anything else besides.  ``a`` and ``b`` come from outside the loop 
 other way round, or be a formula of elements, ``(x[k, i] - mean[i]) * weight[k]`` (``factors.py``), which is then
 computed once for each element of the matrix, and not for each product.  If the sum begins at an element ``c[j]``
 instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones (-0.0 becomes 0.0).
+
+Where the innermost loop is written as an op on vectors, ``np.sum(a[i] * b[j])`` or ``a[i] @ b[j]``, the order of its
+sum is free, and so is the choice of the kernel (``vector_factors.py``).
 """
 
 from __future__ import annotations
@@ -29,15 +32,14 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of, users
-from ..analysis.cfg import remove_unreachable
+from ..analysis.cfg import remove_unreachable, substitute
 from ..analysis.loops import Loop, loop_forest, raising_blocks
-from .factors import Factor, of_size
+from .factors import SHORTEST, Factor, of_size
 from .regular import Regular, is_fixed
+from .vector_factors import Elements, dot_product
 
 ROWS = 64
 """The rows of the product that are computed at once: some tiles of the kernel, and with 500 columns 256 KB."""
-SHORTEST = 8
-"""The least number of products in a sum, if it is known: shorter sums take less time than to store them."""
 
 
 def matrix_products(module: Module) -> bool:
@@ -52,11 +54,12 @@ def matrix_products(module: Module) -> bool:
 def _once(func: Function) -> bool:
     """Recognise the products in loops over rows, of which none is in another one."""
     forest = loop_forest(func)
-    if not any(loop.depth >= 3 and not loop.children for loop in forest.loops):
+    if not any(loop.depth >= 2 for loop in forest.loops):
         return False
     regular = Regular(forest)
     found = [p for loop in forest.loops if loop.depth >= 3 and loop.blocks == {loop.head}
              and (p := _product(regular, loop)) is not None]
+    found += [p for loop in forest.loops if loop.depth >= 2 for p in _of_vectors(regular, loop)]
     if not found:
         return False
     unclosed = forest.open_loops()
@@ -75,12 +78,12 @@ def _once(func: Function) -> bool:
 
 @dataclass
 class _Product:
-    """``total``: the sum behind the loop ``sums``, in ``columns``, in ``rows``; it begins at ``start``.
+    """What ``sums`` adds up, in ``columns``, in ``rows``: a loop, or an op on vectors, whose sum may be in any order.
 
-    ``initial``: the vector of which ``start`` is the element of the column, or ``None`` for 0.
+    ``initial``: the vector whose element for the column begins the sum, or ``None`` for 0.
     """
 
-    sums: Loop
+    sums: Loop | Op
     columns: Loop
     rows: Loop
     left: Factor
@@ -98,7 +101,7 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
     if not all(is_fixed(x.trip, rows) for x in (k, j, i)) or any(_is_short(x.trip) for x in (k, j)):
         return None
     product = _summand(sums)
-    if product is None or not _is_complete(regular, sums, rows):
+    if product is None or not _is_complete(regular, sums.head, rows):
         return None
     for x, y in (product.operands, product.operands[::-1]):
         left, right = Factor.of(x, rows, i.iv, k.iv), Factor.of(y, rows, j.iv, k.iv)
@@ -106,6 +109,31 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
             initial = _initial(sums, {columns: j.iv, rows: i.iv})
             return initial and _Product(sums, columns, rows, left, right, initial[0])
     return None
+
+
+def _of_vectors(regular: Regular, columns: Loop) -> list[_Product]:
+    """The products whose elements are dot products of vectors, in the blocks of ``columns`` itself."""
+    rows = columns.parent
+    if rows is None or columns not in regular.known or rows not in regular.known:
+        return []
+    j, i = regular.known[columns], regular.known[rows]
+    if not all(is_fixed(x.trip, rows) for x in (j, i)) or _is_short(j.trip):
+        return []
+    found = []
+    for op in (op for b in columns.blocks for op in b.ops if op.name in ("sum", "matmul")):
+        vectors = dot_product(op)
+        if vectors is None or op.block is None or regular.forest.loop_of(op.block) is not columns:
+            continue
+        elements = Elements(columns.head, rows)
+        x, y = map(elements.of, vectors)
+        if x is None or y is None or not _is_complete(regular, op.block, rows):
+            continue
+        for a, c in ((x, y), (y, x)):
+            left, right = Factor.of(a, rows, i.iv, elements.k), Factor.of(c, rows, j.iv, elements.k)
+            if left is not None and right is not None and not right.is_short():
+                found.append(_Product(op, columns, rows, left, right, None))
+                break
+    return found
 
 
 def _is_short(trip: Value) -> bool:
@@ -137,9 +165,9 @@ def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:
     return all(op in known or op.name == "const" for op in head.ops)
 
 
-def _is_complete(regular: Regular, sums: Loop, rows: Loop) -> bool:
+def _is_complete(regular: Regular, block: Block, rows: Loop) -> bool:
     """True if all elements are read unless a loop has no iteration, so that all indices are in bounds."""
-    if regular.always(sums.head, rows) is None:
+    if regular.always(block, rows) is None:
         return False
     raising = raising_blocks(regular.dom)
     return not any(op.name in ("check", "call") for b in rows.blocks for op in b.all_ops()) and \
@@ -252,8 +280,9 @@ class _Chunks:
 
         Sizes are limited by the arrays: if the loops go further, no element of the product is read.
         """
-        trip, depth, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.rows, p.sums, p.columns))
         f = p.right
+        trip, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.rows, p.columns))
+        depth = f.depth(b) if isinstance(p.sums, Op) else _fixed(b, self.regular.known[p.sums].trip)
         depth = f.limited(b, p.left.limited(b, _size(b, depth), of_sums=True), of_sums=True)
         columns = f.limited(b, _size(b, columns))
         right = f.matrix(b, f.vectors(b, columns, depth), b.const(0), columns, depth)
@@ -275,7 +304,9 @@ class _Chunks:
             ones = b.emit("fill", b.const(1.0, left.type.dtype), *((one, size) if turned else (size, one)))
             left = b.emit("concat", ones, left, axis=int(not turned))
         flags = {name: True for name, other in (("ta", turned), ("tb", not p.right.turned)) if other}
-        return b.emit("matmul", left, right, ordered=True, **flags)
+        if isinstance(p.sums, Loop):
+            flags["ordered"] = True
+        return b.emit("matmul", left, right, **flags)
 
     def _end(self, latch: Block, head: Block, chunk: Value, count: Value, leave: Block, back: Edge, away: Edge,
              size: Value) -> None:
@@ -311,12 +342,20 @@ class _Chunks:
 
     def _use(self, p: _Product, product: Value) -> None:
         """Let an element of ``product`` take the place of the loop that adds it up."""
+        at = self.known.iv, self.regular.known[p.columns].iv
+        if isinstance(p.sums, Op):
+            block, old = p.sums.block, p.sums.result
+            assert block is not None
+            element = Op("get", [product, *at], [old.type], loc=p.sums.loc)
+            element.block = block
+            block.ops[block.ops.index(p.sums)] = element
+            substitute(self.func, {old: element.result})
+            return
         before, behind = p.sums.preheader, p.sums.exit
         assert before is not None and before.term is not None and behind is not None
         before.term = None
         b = Builder(before)
-        row = self.known.iv
-        b.jump(behind, [b.get(product, row, self.regular.known[p.columns].iv)])
+        b.jump(behind, [b.get(product, *at)])
 
 
 def _size(b: Builder, trip: Value) -> Value:
