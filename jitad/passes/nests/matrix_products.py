@@ -166,11 +166,15 @@ def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:
 
 
 def _is_complete(regular: Regular, block: Block, rows: Loop) -> bool:
-    """True if all elements are read unless a loop has no iteration, so that all indices are in bounds."""
+    """True if all elements are read unless a loop has no iteration, or a check raises.
+
+    Checks need not hold: factors are limited to what their arrays have, and no element of a product that a check
+    guards is read before it has passed.
+    """
     if regular.always(block, rows) is None:
         return False
     raising = raising_blocks(regular.dom)
-    return not any(op.name in ("check", "call") for b in rows.blocks for op in b.all_ops()) and \
+    return not any(b.term is not None and b.term.name == "call" for b in rows.blocks) and \
         not any(s in raising for b in rows.blocks for s in b.successors())
 
 
