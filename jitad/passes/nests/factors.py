@@ -52,16 +52,14 @@ class Factor:
     def _axis(self, of_sums: bool) -> int:
         return int(of_sums is not self.turned)
 
-    def depth(self, b: Builder) -> Value:
-        """The number of products in a sum that takes all of a vector."""
-        a = self._matrices()[0]
-        return b.emit("dim", a, axis=self._axis(True))
+    def size(self, b: Builder, of_sums: bool = False) -> Value:
+        """The number of sums, or of products in a sum, if all elements of a matrix are taken."""
+        return b.emit("dim", self._matrices()[0], axis=self._axis(of_sums))
 
     def is_short(self) -> bool:
-        """True if sums are known to be of few products."""
-        a = self._matrices()[0]
-        n = a.type.dims[self._axis(True)] if isinstance(a.type, Array) else None
-        return n is not None and n < SHORTEST
+        """True if sums are known to be few, or of few products."""
+        t = self._matrices()[0].type
+        return isinstance(t, Array) and any(n is not None and n < SHORTEST for n in t.dims)
 
     def exact(self, size: Value) -> bool:
         """True if all matrices have a vector for each of ``size`` iterations."""

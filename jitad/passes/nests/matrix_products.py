@@ -18,7 +18,7 @@ other way round, or be a formula of elements, ``(x[k, i] - mean[i]) * weight[k]`
 computed once for each element of the matrix, and not for each product.  If the sum begins at an element ``c[j]``
 instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones (-0.0 becomes 0.0).
 
-Where the innermost loop is written as an op on vectors, ``np.sum(a[i] * b[j])`` or ``a[i] @ b[j]``, the order of its
+Where loops are written as an op on vectors, ``np.sum(a[i] * b[j])``, ``a[i] @ b[j]`` or ``b @ a[i]``, the order of the
 sum is free, and so is the choice of the kernel (``vector_factors.py``).
 """
 
@@ -36,30 +36,38 @@ from ..analysis.cfg import remove_unreachable, substitute
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .factors import SHORTEST, Factor, of_size
 from .regular import Regular, is_fixed
-from .vector_factors import Elements, dot_product
+from .vector_factors import Elements
 
 ROWS = 64
 """The rows of the product that are computed at once: some tiles of the kernel, and with 500 columns 256 KB."""
 
 
-def matrix_products(module: Module) -> bool:
-    """Recognise the products in every function of normal form; returns True if there are any."""
+def matrix_products(module: Module, by_vectors: bool = False) -> bool:
+    """Recognise the products in every function of normal form; returns True if there are any.
+
+    ``by_vectors``: those of matrices and vectors in a loop, and no others.  They are for what ``batch`` leaves.
+    """
     changed = False
     for func in module.functions.values():
-        while _once(func):
+        while _once(func, by_vectors):
             changed = True
     return changed
 
 
-def _once(func: Function) -> bool:
+def _once(func: Function, by_vectors: bool) -> bool:
     """Recognise the products in loops over rows, of which none is in another one."""
     forest = loop_forest(func)
-    if not any(loop.depth >= 2 for loop in forest.loops):
+    if not any(loop.depth >= 2 or by_vectors for loop in forest.loops):
         return False
     regular = Regular(forest)
-    found = [p for loop in forest.loops if loop.depth >= 3 and loop.blocks == {loop.head}
-             and (p := _product(regular, loop)) is not None]
-    found += [p for loop in forest.loops if loop.depth >= 2 for p in _of_vectors(regular, loop)]
+    found: list[_Product] = []
+    for loop in forest.loops:
+        if by_vectors:
+            found += _of_vectors(regular, None, loop)
+        elif loop.parent is not None:
+            found += _of_vectors(regular, loop, loop.parent)
+            if loop.depth >= 3 and loop.blocks == {loop.head} and (p := _product(regular, loop)) is not None:
+                found.append(p)
     if not found:
         return False
     unclosed = forest.open_loops()
@@ -80,11 +88,12 @@ def _once(func: Function) -> bool:
 class _Product:
     """What ``sums`` adds up, in ``columns``, in ``rows``: a loop, or an op on vectors, whose sum may be in any order.
 
+    Without ``columns`` the op computes a row of the product.
     ``initial``: the vector whose element for the column begins the sum, or ``None`` for 0.
     """
 
     sums: Loop | Op
-    columns: Loop
+    columns: Loop | None
     rows: Loop
     left: Factor
     right: Factor
@@ -111,25 +120,27 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
     return None
 
 
-def _of_vectors(regular: Regular, columns: Loop) -> list[_Product]:
-    """The products whose elements are dot products of vectors, in the blocks of ``columns`` itself."""
-    rows = columns.parent
-    if rows is None or columns not in regular.known or rows not in regular.known:
+def _of_vectors(regular: Regular, columns: Loop | None, rows: Loop) -> list[_Product]:
+    """The products of which an op on vectors computes an element in ``columns``, or without that a row."""
+    around = [rows] if columns is None else [columns, rows]
+    known = [regular.known.get(x) for x in around]
+    if any(x is None or not is_fixed(x.trip, rows) or x.trip.const is not None and x.trip.const < SHORTEST
+           for x in known):
         return []
-    j, i = regular.known[columns], regular.known[rows]
-    if not all(is_fixed(x.trip, rows) for x in (j, i)) or _is_short(j.trip):
-        return []
+    counters = [x.iv for x in known if x is not None]
     found = []
-    for op in (op for b in columns.blocks for op in b.ops if op.name in ("sum", "matmul")):
-        vectors = dot_product(op)
-        if vectors is None or op.block is None or regular.forest.loop_of(op.block) is not columns:
+    for op in (op for b in around[0].blocks for op in b.ops if op.name in ("sum", "matmul")):
+        if op.block is None or regular.forest.loop_of(op.block) is not around[0]:
             continue
-        elements = Elements(columns.head, rows)
-        x, y = map(elements.of, vectors)
-        if x is None or y is None or not _is_complete(regular, op.block, rows):
+        elements = Elements(around[0].head, rows)
+        if columns is not None:
+            factors, j = elements.of_dot_product(op), counters[0]
+        else:
+            factors, j = elements.of_matrix_and_vector(op), elements.j
+        if factors is None or not _is_complete(regular, op.block, rows):
             continue
-        for a, c in ((x, y), (y, x)):
-            left, right = Factor.of(a, rows, i.iv, elements.k), Factor.of(c, rows, j.iv, elements.k)
+        for x, y in (factors, factors[::-1]):
+            left, right = Factor.of(x, rows, counters[-1], elements.k), Factor.of(y, rows, j, elements.k)
             if left is not None and right is not None and not right.is_short():
                 found.append(_Product(op, columns, rows, left, right, None))
                 break
@@ -285,8 +296,9 @@ class _Chunks:
         Sizes are limited by the arrays: if the loops go further, no element of the product is read.
         """
         f = p.right
-        trip, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.rows, p.columns))
-        depth = f.depth(b) if isinstance(p.sums, Op) else _fixed(b, self.regular.known[p.sums].trip)
+        trip = _fixed(b, self.regular.known[p.rows].trip)
+        columns = f.size(b) if p.columns is None else _fixed(b, self.regular.known[p.columns].trip)
+        depth = f.size(b, of_sums=True) if isinstance(p.sums, Op) else _fixed(b, self.regular.known[p.sums].trip)
         depth = f.limited(b, p.left.limited(b, _size(b, depth), of_sums=True), of_sums=True)
         columns = f.limited(b, _size(b, columns))
         right = f.matrix(b, f.vectors(b, columns, depth), b.const(0), columns, depth)
@@ -346,14 +358,14 @@ class _Chunks:
 
     def _use(self, p: _Product, product: Value) -> None:
         """Let an element of ``product`` take the place of the loop that adds it up."""
-        at = self.known.iv, self.regular.known[p.columns].iv
+        at = [self.known.iv, *([self.regular.known[p.columns].iv] if p.columns is not None else [])]
         if isinstance(p.sums, Op):
             block, old = p.sums.block, p.sums.result
             assert block is not None
-            element = Op("get", [product, *at], [old.type], loc=p.sums.loc)
-            element.block = block
-            block.ops[block.ops.index(p.sums)] = element
-            substitute(self.func, {old: element.result})
+            part = Op("get", [product, *at], [old.type], loc=p.sums.loc)
+            part.block = block
+            block.ops[block.ops.index(p.sums)] = part
+            substitute(self.func, {old: part.result})
             return
         before, behind = p.sums.preheader, p.sums.exit
         assert before is not None and before.term is not None and behind is not None
