@@ -102,7 +102,8 @@ def _copy_rows(func: Function, rows: Iterable[Value]) -> None:
 
 def _copy_pushed_rows(module: Module, func: Function) -> None:
     """The first part of phase 2: rows on stacks, of arrays that are updated."""
-    rows = dict.fromkeys(v for op in func.all_ops() if op.name == "push" for v in op.operands[1:] if _is_row(v))
+    pushed = (v for op in func.all_ops() if op.name == "push" for v in op.operands[1:])
+    rows = [v for v in dict.fromkeys(pushed) if in_memory(v) and _is_row(v)]
     if rows:
         consumed = consumed_values(func, module)
         _copy_rows(func, [v for v in rows if _array(v) in consumed])

@@ -76,8 +76,8 @@ def _hoist(func: Function, index_errors: set[int]) -> bool:
 class _IndexCheck:
     """``op`` checks that ``first`` plus the counters of ``loops``, inner ones first, is below ``size``.
 
-    Without ``loops`` its condition is computed outside of the nest, as for ``a[i, 0]``, and may be any.  ``around``: the loops that
-    must have an iteration, the outermost one last.
+    Without ``loops`` its condition, which may be any, is computed outside of the nest, as for ``a[i, 0]``.
+    ``around``: the loops that must have an iteration, the outermost one last.
     """
 
     op: Op

@@ -45,7 +45,7 @@ ROWS = 64
 def matrix_products(module: Module, by_vectors: bool = False) -> bool:
     """Recognise the products in every function of normal form; returns True if there are any.
 
-    ``by_vectors``: those of matrices and vectors in a loop, and no others.  They are for what ``batch`` leaves.
+    Without ``by_vectors``, products of matrices and vectors in a loop of one block are left to ``batch``.
     """
     changed = False
     for func in module.functions.values():
@@ -57,15 +57,19 @@ def matrix_products(module: Module, by_vectors: bool = False) -> bool:
 def _once(func: Function, by_vectors: bool) -> bool:
     """Recognise the products in loops over rows, of which none is in another one."""
     forest = loop_forest(func)
-    if not any(loop.depth >= 2 or by_vectors for loop in forest.loops):
+    if not forest.loops:
         return False
     regular = Regular(forest)
     found: list[_Product] = []
+    on_vectors: dict[Loop | None, list[Op]] = {}
+    for op in (op for block in func.blocks for op in block.ops if op.name in ("sum", "matmul")):
+        on_vectors.setdefault(forest.loop_of(op.result.block), []).append(op)
     for loop in forest.loops:
-        if by_vectors:
-            found += _of_vectors(regular, None, loop)
-        elif loop.parent is not None:
-            found += _of_vectors(regular, loop, loop.parent)
+        ops = on_vectors.get(loop, [])
+        if by_vectors or loop.blocks != {loop.head}:
+            found += _of_vectors(regular, None, loop, ops)
+        if loop.parent is not None:
+            found += _of_vectors(regular, loop, loop.parent, ops)
             if loop.depth >= 3 and loop.blocks == {loop.head} and (p := _product(regular, loop)) is not None:
                 found.append(p)
     if not found:
@@ -120,8 +124,8 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
     return None
 
 
-def _of_vectors(regular: Regular, columns: Loop | None, rows: Loop) -> list[_Product]:
-    """The products of which an op on vectors computes an element in ``columns``, or without that a row."""
+def _of_vectors(regular: Regular, columns: Loop | None, rows: Loop, ops: list[Op]) -> list[_Product]:
+    """The products of which one of ``ops`` computes an element in ``columns``, or without that a row."""
     around = [rows] if columns is None else [columns, rows]
     known = [regular.known.get(x) for x in around]
     if any(x is None or not is_fixed(x.trip, rows) or x.trip.const is not None and x.trip.const < SHORTEST
@@ -129,15 +133,13 @@ def _of_vectors(regular: Regular, columns: Loop | None, rows: Loop) -> list[_Pro
         return []
     counters = [x.iv for x in known if x is not None]
     found = []
-    for op in (op for b in around[0].blocks for op in b.ops if op.name in ("sum", "matmul")):
-        if op.block is None or regular.forest.loop_of(op.block) is not around[0]:
-            continue
+    for op in ops:
         elements = Elements(around[0].head, rows)
         if columns is not None:
             factors, j = elements.of_dot_product(op), counters[0]
         else:
             factors, j = elements.of_matrix_and_vector(op), elements.j
-        if factors is None or not _is_complete(regular, op.block, rows):
+        if factors is None or not _is_complete(regular, op.result.block, rows):
             continue
         for x, y in (factors, factors[::-1]):
             left, right = Factor.of(x, rows, counters[-1], elements.k), Factor.of(y, rows, j, elements.k)
