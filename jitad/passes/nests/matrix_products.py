@@ -321,9 +321,8 @@ class _Chunks:
             assert isinstance(left.type, Array)
             ones = b.emit("fill", b.const(1.0, left.type.dtype), *((one, size) if turned else (size, one)))
             left = b.emit("concat", ones, left, axis=int(not turned))
-        flags = {name: True for name, other in (("ta", turned), ("tb", not p.right.turned)) if other}
-        if isinstance(p.sums, Loop):
-            flags["ordered"] = True
+        flags = {name: True for name, holds in (
+            ("ordered", isinstance(p.sums, Loop)), ("ta", turned), ("tb", not p.right.turned)) if holds}
         return b.emit("matmul", left, right, **flags)
 
     def _end(self, latch: Block, head: Block, chunk: Value, count: Value, leave: Block, back: Edge, away: Edge,
