@@ -117,7 +117,7 @@ class FloatFacts:
                         self.tests.setdefault(v, []).append(op)
 
     def decides(self, op: Op) -> bool | None:
-        """The truth of ``isnan(x)``, or of a comparison that tells if ``x`` has an integer part; ``None`` if unknown."""
+        """The truth of ``isnan(x)``, or of a test that ``x`` has an integer part; ``None`` if unknown."""
         x = op.operands[0]
         if op.name == "isnan":
             return False if self._is_number(x) else None
