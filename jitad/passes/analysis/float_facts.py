@@ -121,7 +121,7 @@ class FloatFacts:
         x = op.operands[0]
         if op.name == "isnan":
             return False if self._is_number(x) else None
-        if (op.name, op.operands[1].const) not in (("ge", -TOO_LARGE), ("lt", TOO_LARGE)):
+        if op.name not in ("ge", "lt") or op.operands[1].const != {"ge": -TOO_LARGE, "lt": TOO_LARGE}[op.name]:
             return None
         return self._fits(x, op.name) or None
 
