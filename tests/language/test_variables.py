@@ -498,7 +498,8 @@ def _the_least(x, a):
     return min(2, a[int(x)]) % 0
 
 
-@pytest.mark.parametrize("fun, python, numpy", [(_or_three, -1.0, 1.0), (_after_a_loop, 0.0, 2.0), (_the_least, 3.0, 0.0)],
+@pytest.mark.parametrize("fun, python, numpy",
+                         [(_or_three, -1.0, 1.0), (_after_a_loop, 0.0, 2.0), (_the_least, 3.0, 0.0)],
                          ids=("choice", "loop", "min"))
 def test_an_integer_that_may_be_pythons_raises_at_a_division_by_zero(fun, python, numpy):
     a = np.arange(4)
