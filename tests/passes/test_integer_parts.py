@@ -52,6 +52,10 @@ def only_above(y: float, n: int) -> bool:
     return y >= 0.0
 
 
+def finite(y: float, n: int) -> bool:
+    return bool(np.isfinite(y)) and y < n
+
+
 def truncated(y: float) -> int:
     return int(y)
 
@@ -68,7 +72,8 @@ def next_one(y: float) -> int:
     return int(y) + 1
 
 
-GUARDS = (within, not_outside, not_above, from_half, up_to_zero, after_minus_one, from_below, only_below, only_above)
+GUARDS = (within, not_outside, not_above, from_half, up_to_zero, after_minus_one, from_below, only_below, only_above,
+          finite)
 PARTS = (truncated, floored, next_one)
 
 

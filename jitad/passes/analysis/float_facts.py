@@ -117,11 +117,11 @@ class FloatFacts:
                         self.tests.setdefault(v, []).append(op)
 
     def decides(self, op: Op) -> bool | None:
-        """The truth of ``isnan(x)``, or of a comparison that tells if ``x`` has an integer part; ``None`` if unknown."""
+        """The truth of ``isnan(x)``, or of a test that ``x`` has an integer part; ``None`` if unknown."""
         x = op.operands[0]
         if op.name == "isnan":
             return False if self._is_number(x) else None
-        if (op.name, op.operands[1].const) not in (("ge", -TOO_LARGE), ("lt", TOO_LARGE)):
+        if op.name not in ("ge", "lt") or op.operands[1].const != {"ge": -TOO_LARGE, "lt": TOO_LARGE}[op.name]:
             return None
         return self._fits(x, op.name) or None
 
