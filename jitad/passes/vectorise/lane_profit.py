@@ -66,7 +66,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
             not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
     inner = dict.fromkeys(forest.innermost[b] for b in blocks)
-    return _row_lengths(inner, kinds) if fastmath and not any(_is_serial(loop, kinds, fastmath) for loop in inner) else {}
+    in_order = not fastmath or any(_is_serial(loop, kinds, free=True) for loop in inner)
+    return {} if in_order else _row_lengths(inner, kinds)
 
 
 def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
