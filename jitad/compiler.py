@@ -67,7 +67,9 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
     """The IR of ``fun`` for arguments with these leaves; ``widened``: see ``captured.captures.Captures``."""
     args, kwargs = signature.specs()
     objects = [x if isinstance(leaf, Opened) else None for x, leaf in zip(leaves, signature.leaves)]
-    return trace_program.trace(fun, args, kwargs, options=options, leaves=objects, widened=widened)
+    program = trace_program.trace(fun, args, kwargs, options=options, leaves=objects, widened=widened)
+    program.module.fast_gathers = cpu.target().fast_gathers
+    return program
 
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],

@@ -70,9 +70,9 @@ from .passes.shapes.size_versions import size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.branch_fusion import branch_fusion
+from .passes.vectorise.check_strips import check_strips
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
-from .passes.vectorise.index_scan import index_scan
 from .passes.vectorise.index_set_splitting import index_set_splitting
 from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
@@ -206,7 +206,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "loop_pre", _plain(loop_pre)),
     ("optimized", "branch_fusion", _plain(branch_fusion)),
     ("optimized", "if_conversion", _plain(if_conversion)),
-    ("optimized", "index_scan", _plain(index_scan)),
+    ("optimized", "check_strips", _plain(check_strips)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
     ("optimized", "fission", _plain(fission)),
@@ -243,7 +243,7 @@ NOT_ON_GPU = frozenset((
     "neighbour_updates",
     "branch_fusion",
     "if_conversion",
-    "index_scan",
+    "check_strips",
     "stride_specialise",
     "fission",
     "outer_products",
@@ -316,7 +316,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "loop_unswitch": loop_unswitch, "stride_versioning": stride_versioning,
     "loop_versioning": loop_versioning, "loop_pre": loop_pre,
     "branch_fusion": branch_fusion,
-    "if_conversion": if_conversion, "index_scan": index_scan,
+    "if_conversion": if_conversion, "check_strips": check_strips,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,

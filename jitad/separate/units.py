@@ -134,7 +134,7 @@ def _compiled(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
 
 def _copy(module: Module) -> Module:
     new = Module()
-    new.parallel, new.fastmath = module.parallel, module.fastmath
+    new.parallel, new.fastmath, new.fast_gathers = module.parallel, module.fastmath, module.fast_gathers
     new.exceptions, new.derived = list(module.exceptions), dict(module.derived)
     for name, func in module.functions.items():
         new.add(clone_function(func, name)[0])

@@ -158,6 +158,8 @@ class Flow:
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
                 sums = has_free_sums(loop, self.fn.options.fastmath)
+                if term is not None and term.attrs.get("wide"):
+                    self.fn.width = self.fn.target.full_width
                 return self._masked(loop) or self.fn.writer.loop_note(branches, self.fn.group, sums)
         return ""
 

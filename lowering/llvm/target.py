@@ -39,6 +39,14 @@ class Target:
         return next((bits for feature, bits in _VECTORS if feature in have), 0)
 
     @property
+    def fast_gathers(self) -> bool:
+        """True if elements at any indices are loaded into vectors of 512 bits faster than one by one.
+
+        AMD's processors with AVX-512 load them one by one themselves.
+        """
+        return self.vector_bits == 512 and not self.cpu.startswith("znver")
+
+    @property
     def full_width(self) -> str:
         """The attribute of a function whose loops are to use the widest vectors.
 

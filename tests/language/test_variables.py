@@ -481,3 +481,34 @@ def test_a_python_number_that_a_loop_makes_one_of_numpys(fun, dtype) -> None:
     if xs.dtype.kind == "f":
         assert np.array_equal(jitad.grad(fun)(xs), jitad.grad(fun)(xs.astype(float)))
         assert jitad.grad(fun)(xs).dtype == dtype
+
+
+def _or_three(x, a):
+    return (a[1] if x > 0 else 3) % 0
+
+
+def _after_a_loop(x, a):
+    h = 5
+    for i in range(int(x)):
+        h += a[i]
+    return (h - 1) // 0
+
+
+def _the_least(x, a):
+    return min(2, a[int(x)]) % 0
+
+
+@pytest.mark.parametrize("fun, python, numpy",
+                         [(_or_three, -1.0, 1.0), (_after_a_loop, 0.0, 2.0), (_the_least, 3.0, 0.0)],
+                         ids=("choice", "loop", "min"))
+def test_an_integer_that_may_be_pythons_raises_at_a_division_by_zero(fun, python, numpy):
+    a = np.arange(4)
+    with pytest.raises(ZeroDivisionError):
+        fun(python, a)
+    for x in (python, numpy):                       # whether it is Python's is not known at run time
+        with pytest.raises(ZeroDivisionError):
+            jit(fun)(x, a)
+
+
+def test_numpy_integers_give_zero_in_a_division_by_zero():
+    assert jit(lambda a: (a[1] + 2) % 0 + (3 * a[2]) // 0)(np.arange(4)) == 0

@@ -227,8 +227,8 @@ def test_passes_that_act_on_an_ordinary_program() -> None:
     """Those that change its IR; what does not act can be left out without another result."""
     text = jit(fir_stored).inspect("ir", np.arange(8.0), np.ones(3))
     found, optimised = acting.acting(text)
-    assert {"simplify", "scalar_promotion"} <= found and "index_scan" not in found
-    assert acting.optimised(text, "index_scan") == optimised == acting.optimised(text, "")
+    assert {"simplify", "scalar_promotion"} <= found and "check_strips" not in found
+    assert acting.optimised(text, "check_strips") == optimised == acting.optimised(text, "")
     assert acting.optimised(text, "scalar_promotion") != optimised
     kinds = [(v.group, v.kind) for v in acting.variants("bench.ordinary.signals", Bench(None, None, True, 1))]
     assert {("fir", "value"), ("fir", "gradient"), ("fir: stored", "gradient")} <= set(kinds)

@@ -22,7 +22,7 @@ from ..values.closures import Tagged, View
 from ..values.code import Frame, Hook, Loop, Names
 from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
-from ..values.values import ArrayObj, ArrayRef, DictObj, Edge, ListObj, Maybe, Obj, Slot, State, Sym
+from ..values.values import ArrayObj, ArrayRef, DictObj, Edge, ListObj, Maybe, Obj, Slot, State, Sym, Weak
 from .loop_match import Matcher
 from .path_merge import Merger, changed
 
@@ -310,7 +310,7 @@ def _correct(guess: State, back: State) -> None:
         if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
             scalar, weak = lattice.scalar_type(new)
             if not weak:
-                guess[slot] = _stand_in(scalar, False)
+                guess[slot] = _stand_in(scalar, None if scalar is I64 else False)
 
 
 def _other(out: State, v: Any, known: Any = None) -> Any:
@@ -343,7 +343,7 @@ def _guess_contents(out: State, v: Any) -> None:
         out[obj] = {k: _other(out, x) if lattice.is_scalar(x) else x for k, x in content.items()}
 
 
-def _stand_in(type: Any, weak: bool) -> Sym:
+def _stand_in(type: Any, weak: Weak) -> Sym:
     return Sym(Value(type, None, 0), weak)           # type: ignore[arg-type]  # only its type is used
 
 

@@ -53,6 +53,7 @@ from ..values.values import (
     Slot,
     State,
     Sym,
+    Weak,
 )
 
 STALE = object()                # equals no content: in `maybe`, it means that the stand-in must not be read any more
@@ -194,7 +195,7 @@ class Merger:
             return self._obj(tuple(vals), hint)
         return self._bound(vals, hint)
 
-    def _param(self, type: Type, weak: bool, vals: Sequence[Any], hint: str) -> Sym:
+    def _param(self, type: Type, weak: Weak, vals: Sequence[Any], hint: str) -> Sym:
         value = self.block.add_param(type, hint)
         self.params[value] = len(self.types)
         self.types.append(type)

@@ -193,7 +193,7 @@ class Made:
         if not leaves:
             t.unsupported("a comprehension over a long list without a number in its elements", "a loop")
         self.leaves = [t.value(x) for x in leaves]
-        self.kind = kind(structure, tuple(Cell(*scalar_type(x)) for x in leaves))
+        self.kind = kind(structure, tuple(Cell(dtype, bool(weak)) for dtype, weak in map(scalar_type, leaves)))
 
     def _check(self, t: Trace, v: Any) -> None:
         if isinstance(v, Obj):

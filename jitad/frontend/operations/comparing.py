@@ -197,7 +197,7 @@ def _may_be_number(v: Any) -> bool:
 
 def _number_and_sequence(x: Any, y: Any) -> bool:
     """True if a Python number, neither an array nor a NumPy number, is compared with a list or tuple."""
-    return isinstance(y, (ListObj, tuple)) and is_scalar(x) and scalar_type(x)[1]
+    return isinstance(y, (ListObj, tuple)) and is_scalar(x) and bool(scalar_type(x)[1])
 
 
 def _is_numeric(v: Any) -> bool:

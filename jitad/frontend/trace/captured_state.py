@@ -105,7 +105,8 @@ class CapturedState(Trace):
         else:
             parameter = not o.constants
         if parameter:
-            o.types.setdefault(place, scalar_type(v))
+            dtype, weak = scalar_type(v)
+            o.types.setdefault(place, (dtype, bool(weak)))
             return self.constant(place)
         o.guard(place, "means", v)
         return v

@@ -23,7 +23,8 @@ def kind_of(t: Trace, v: Any) -> Kind | None:
     if isinstance(v, Reference):
         return Ref(possible(t, v))
     if lattice.is_scalar(v):
-        return Number(*lattice.scalar_type(v))
+        dtype, weak = lattice.scalar_type(v)
+        return Number(dtype, bool(weak))
     if isinstance(v, (str, TextOf)):
         return Text()
     if isinstance(v, ArrayRef):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.types import BOOL, F64, I64, Array, Scalar, Stack, from_numpy
 from .active import Active
-from .values import ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .values import ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym, Weak
 
 _ATOMS = (int, bool, str, bytes, complex, range, type(None), type(Ellipsis), np.dtype)
 
@@ -92,7 +92,7 @@ def same(a: Any, b: Any) -> bool:
     return cls in _ATOMS and a == b
 
 
-def scalar_type(v: Any) -> tuple[Scalar, bool]:
+def scalar_type(v: Any) -> tuple[Scalar, Weak]:
     """The type of a number, or of the stack of a pullback, and True if it is weak."""
     if type(v) is Sym:
         return (v.type if isinstance(v.type, Stack) else v.scalar), v.weak       # type: ignore[return-value]
@@ -103,7 +103,7 @@ def scalar_type(v: Any) -> tuple[Scalar, bool]:
     return (BOOL if isinstance(v, bool) else I64 if isinstance(v, int) else F64), True
 
 
-def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, bool] | None:
+def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, Weak] | None:
     """The type of a variable that holds any of these numbers, and True if it is weak; None if there is no such type.
 
     The type never loses a value: an int and a float become f64, and a weak number adapts to its neighbour's type only
@@ -112,8 +112,10 @@ def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, bool] | 
     """
     strong: Scalar | None = None
     weak: list[Any] = []
+    mixed = False
     for v in values:
         t, is_weak = scalar_type(v)
+        mixed |= is_weak is None
         if is_weak:
             weak.append(v)
         elif strong is None:
@@ -132,7 +134,7 @@ def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, bool] | 
             return None
         result = found
     assert result is not None
-    return result, strong is None
+    return result, True if strong is None else None if result is I64 and (mixed or weak) else False
 
 
 def promoted(a: Scalar, b: Scalar) -> Scalar | None:

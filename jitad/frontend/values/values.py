@@ -16,7 +16,7 @@ inspects a value fails immediately instead of computing a wrong result.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -179,15 +179,25 @@ for _op in UNARY:
     setattr(Operators, f"__{_op}__", _unary(_op))
 
 
+Weak = bool | None
+
+
+def all_weak(kinds: Iterable[Weak]) -> Weak:
+    """True if the result of an operation is weak, whose operands are so; None if it may be."""
+    seen = set(kinds)
+    return False if False in seen else None if None in seen else True
+
+
 class Sym(Operators):
     """A run-time value: a scalar, or the contents of an array at one moment.
 
-    ``weak``: a Python ``int``, ``float`` or ``bool``, which adapts to the dtype of the other operand.
+    ``weak``: a Python ``int``, ``float`` or ``bool``, which adapts to the dtype of the other operand.  None: an integer
+    that is Python's on some paths and NumPy's on others; it counts as NumPy's, but raises where one of Python's would.
     """
 
     __slots__ = ("value", "weak")
 
-    def __init__(self, value: Value, weak: bool = False) -> None:
+    def __init__(self, value: Value, weak: Weak = False) -> None:
         self.value, self.weak = value, weak
 
     @property

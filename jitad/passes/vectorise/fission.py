@@ -72,7 +72,8 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
     if kept and checks and can_speculate(loop, known, free):
         speculate(func, loop, known, checks)
     elif kept:
-        _Chunks(func, loop, known, free, kept, checks).run()
+        needed = _needed(free, {op.result for op in kept} | set(conditions_of(loop, checks)[0]))
+        Chunks(func, loop, known, needed, kept, checks).run()
 
 
 def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, fine: set[Value], part: bool = False) -> bool:
@@ -159,25 +160,25 @@ def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
     return [op for op in free if op.result in worthwhile and op.result in needed]
 
 
-class _Chunks:
+class Chunks:
     """Strip-mines the loop: ``chunk`` starts a chunk, ``before`` fills its arrays, the loop reads them.
 
     ``onward`` follows, and goes back to ``chunk``.  The loop's own counter starts from 0 in every chunk; ``start`` is
-    the chunk's first iteration.
+    the chunk's first iteration.  ``before`` also computes the conditions of ``checks``, by the ops ``needed``.
     """
 
-    def __init__(self, func: Function, loop: Loop, known: Counted, free: dict[Op, None], kept: list[Op],
+    def __init__(self, func: Function, loop: Loop, known: Counted, needed: list[Op], kept: list[Op],
                  checks: list[Op]) -> None:
-        self.func, self.loop, self.known, self.kept = func, loop, known, kept
+        self.func, self.loop, self.known, self.kept, self.checks, self.needed = func, loop, known, kept, checks, needed
+        self.loc = (kept or checks)[0].loc
         self.types = [Array(op.result.type, (CHUNK,)) for op in kept if isinstance(op.result.type, Scalar)]
         self.conditions, self.first = conditions_of(loop, checks)
-        self.needed = _needed(free, {op.result for op in kept} | set(self.conditions))
         self.chunk, self.before, self.between, self.onward = (
             func.new_block(n) for n in ("chunk", loop.head.name, "between", "next"))
         self.start = self.chunk.add_param(I64, "start")
 
     def run(self) -> None:
-        loop, known, b = self.loop, self.known, Builder(self.chunk, self.kept[0].loc)
+        loop, known, b = self.loop, self.known, Builder(self.chunk, self.loc)
         assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
         entry, leave = loop.preheader.term.edges[0], loop.exit
         carried = [self.chunk.add_param(p.type, p.hint) for p in loop.head.params[1:]]
@@ -196,7 +197,7 @@ class _Chunks:
 
     def _enter(self, preheader: Block, first: list[Value], checked: Block | None) -> None:
         """Allocate the arrays at the end of the preheader, and enter the first chunk."""
-        b = Builder(preheader, self.kept[0].loc)
+        b = Builder(preheader, self.loc)
         preheader.term = None
         if checked is not None:
             b.at(enter_if(b, self.first, checked, [b.const(0), *first]))
@@ -218,21 +219,24 @@ class _Chunks:
         j = before.add_param(I64, known.iv.hint)
         arrays = [before.add_param(t) for t in self.types]
         holds = [before.add_param(BOOL, "holds")] if self.conditions else []
-        b = Builder(before, self.kept[0].loc)
+        b = Builder(before, self.loc)
         values = {known.iv: b.add(self.start, j)}
         for op in self.needed:
             copy = clone_op(op, values)
             copy.block = before
             before.ops.append(copy)
         nexts = [b.emit_op("set", [a, values[op.result], j]).result for a, op in zip(arrays, self.kept)]
-        for h in holds:
-            for condition in self.conditions:
-                h = b.and_(h, values.get(condition, condition))
-            nexts.append(h)
+        nexts += [self.holds(b, values, h) for h in holds]
         following = b.add(j, 1)
         for v in [*arrays, *holds]:
             self.between.add_param(v.type)
         b.branch(b.lt(following, length), before, [following, *nexts], self.between, nexts)
+
+    def holds(self, b: Builder, values: dict[Value, Value], so_far: Value) -> Value:
+        """Emit whether all conditions hold in this iteration and in those before it."""
+        for condition in self.conditions:
+            so_far = b.and_(so_far, values.get(condition, condition))
+        return so_far
 
     def _go_on(self, carried: list[Value], checked: Block | None) -> None:
         """Enter the serial loop after the arrays are filled, or the checked loop if a check fails in this chunk."""
@@ -254,7 +258,7 @@ class _Chunks:
         """
         loop, known, head = self.loop, self.known, self.loop.head
         back, leave = loop.back_edge(), loop.exit_edge()
-        ops, head.ops, head.term = [op for op in head.ops if op.name != "check"], [], None
+        ops, head.ops, head.term = [op for op in head.ops if op not in self.checks], [], None
         b = Builder(head)
         full = b.add(self.start, known.iv)
         for op in ops:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.graph import Value
 from ....ir.types import BOOL, F64, I8, I64, U64, Array, Scalar, dtype_of
-from ...values.values import Context, Sym
+from ...values.values import Context, Sym, Weak
 from . import promotion
 from .lifting import lift
 from .promotion import Rule, as_dtype, inexact, promote, refuse, static_int
@@ -58,14 +58,14 @@ def divide(t: Context, x: Any, y: Any) -> Sym:
 
 
 def _whole_division(op: str) -> Rule:
-    """``//`` and ``%``: raises at zero for Python ints; gives 0 for NumPy ints."""
+    """``//`` and ``%``: raises at zero for Python ints, and for what may be one; gives 0 for NumPy ints."""
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
         dtype, weak = promote(x, y)
         if dtype.is_bool:
             dtype = I64 if weak else I8
         a, b = operands(t, dtype, x, y)
-        if weak and dtype.is_int:
+        if weak is not False and dtype.is_int:
             t.check(t.builder.ne(b, 0), "ZeroDivisionError", "integer division or modulo by zero")
         return Sym(emit(t, op, a, b), weak)
     return rule
@@ -92,7 +92,7 @@ def power(t: Context, x: Any, y: Any) -> Sym:
     return Sym(emit(t, "pow", *operands(t, dtype, x, y)), weak)
 
 
-def _int_power(t: Context, x: Sym, y: Sym, whole: int | None, dtype: Scalar, weak: bool) -> Sym:
+def _int_power(t: Context, x: Sym, y: Sym, whole: int | None, dtype: Scalar, weak: Weak) -> Sym:
     message = "Integers to negative integer powers are not allowed."
     if weak and whole is not None and whole < 0:
         return power(t, Sym(as_dtype(t, x, F64), True), float(whole))

@@ -16,7 +16,7 @@ import numpy as np
 from ....errors import ShapeError, TypeInferenceError, UnsupportedError
 from ....ir.graph import Value
 from ....ir.types import BOOL, F64, I64, INSTEAD, U64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
-from ...values.values import Context, Sym
+from ...values.values import Context, Sym, Weak, all_weak
 from .lengths import alike, count, equal_sizes, none_or_one, size, sizes
 
 Rule = Callable[..., Any]
@@ -41,17 +41,19 @@ def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
     return found
 
 
-def promote(*xs: Sym) -> tuple[Scalar, bool]:
-    """The common dtype of the operands, and True if the result is weak, which requires all operands to be weak."""
+def promote(*xs: Sym) -> tuple[Scalar, Weak]:
+    """The common dtype of the operands, and True if the result is weak, which requires all operands to be weak; None if
+    it may be weak.
+    """
     return _promote(tuple([(dtype_of(x.value.type), x.weak) for x in xs]))
 
 
 @functools.lru_cache(maxsize=1024)
-def _promote(kinds: tuple[tuple[Scalar, bool], ...]) -> tuple[Scalar, bool]:
+def _promote(kinds: tuple[tuple[Scalar, Weak], ...]) -> tuple[Scalar, Weak]:
     specimens = [dtype.np.type(0).item() if weak else dtype.np for dtype, weak in kinds]
     common = from_numpy(np.result_type(*specimens))
     assert common is not None
-    return common, all(weak for _, weak in kinds)
+    return common, all_weak(weak for _, weak in kinds)
 
 
 def inexact(dtype: Scalar) -> Scalar:

@@ -199,10 +199,11 @@ def _better(t: Context, better: str, best: Any, x: Any) -> Any:
     if rank(a.value) or rank(b.value):
         refuse(t, "the builtin max or min between arrays", "np.maximum, np.minimum")
     chosen = COMPARE[better](t, b, a).value
-    if not join_scalars((a, b), False):
+    joined = join_scalars((a, b), False)
+    if not joined:
         return t.choose_value(Sym(chosen), x, best)
-    dtype, weak = promotion.promote(a, b)
-    return Sym(t.builder.select(chosen, promotion.as_dtype(t, b, dtype), promotion.as_dtype(t, a, dtype)), weak)
+    dtype, _ = promotion.promote(a, b)
+    return Sym(t.builder.select(chosen, promotion.as_dtype(t, b, dtype), promotion.as_dtype(t, a, dtype)), joined[1])
 
 
 def testing(op: str) -> Rule:

@@ -1,0 +1,240 @@
+"""Tests the data-dependent indices of a strip of iterations ahead, so that the loop can be vectorised.
+
+An index that is loaded or computed from floats, as in ``x[at[k]]`` and ``image[int(y[k]), int(x[k])]``, is checked in
+each iteration.  A check may end the loop, so nothing in the loop is vectorised.  What the indices follow from can be
+computed on its own, which is vectorised itself.  The loop is strip-mined for that (``fission.Chunks``)::
+
+    for each strip:
+      for k in the strip:  holds = holds and 0 <= at[k] < len(x)
+      if holds:  for k in the strip:  s += exp(x[at[k]])     # the original without these checks
+      else:      the original from this strip on, which raises in the right iteration, or counts from the end
+
+*Foreseen* values depend on the counter, loop-invariant values, and elements of arrays that the loop does not update, at
+indices that are integers computed from the counter alone.  Such elements may be read before any check of the loop: all
+checks are of floats, or compare what depends on an element or a float with a loop-invariant value, and no proof that a
+counter is in range can rest on either.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.graph import Function, Module, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import BOOL, I64, Scalar
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+from .fission import Chunks
+from .speculate import carries_only_sums_and_stores
+
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+_ARITHMETIC = frozenset({"add", "sub", "mul", "maximum", "minimum"})
+LEAST = 32
+"""Loops with at most this constant trip count are left: the test would cost as much as it saves."""
+LARGEST = 200
+"""The most ops of a loop that is copied."""
+GATHER, ORDERED, WORTH = 2, 4, 3
+"""What a gather costs, and a sum in order, in operations on floats, and how many of these must be left for vectors of
+512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in an image
+0.5; distances between points that are chosen by indices would take 1.0 to 1.6.  With vectors of 256 bits all take
+longer: casts of floats to integers, and gathers, are then made one by one."""
+
+
+def check_strips(module: Module) -> None:
+    """Strip-mine every such loop that is then vectorised; expects normal form."""
+    for func in module.functions.values():
+        if not any(op.name == "check" for op in func.all_ops()):
+            continue
+        forest = loop_forest(func)
+        unclosed = forest.open_loops()
+        for loop in forest.loops:
+            known = counted(loop)
+            if known is None or known.iv.index != 0 or loop.blocks != {loop.head} or loop.exit is None or \
+                    loop in unclosed:
+                continue
+            if (known.trip.const or LEAST + 1) > LEAST and len(loop.head.ops) <= LARGEST:
+                _Test(func, loop, known, module).run()
+
+
+class _Test:
+    """``wanted``: the conditions that are tested ahead, and how they must turn out.
+
+    ``indices``: the floats that become integers which are tested not to be negative.
+    """
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, module: Module) -> None:
+        self.func, self.loop, self.known, self.head = func, loop, known, loop.head
+        self.fast_gathers, self.fastmath = module.fast_gathers, module.fastmath
+        self.wanted: dict[Value, bool] = {}
+        self.kinds: dict[Value, bool | None] = {known.iv: False}
+        self.indices: set[Value] = set()
+
+    def run(self) -> None:
+        for op in self.head.ops:
+            if op.name == "select" and _tests_sign(op) and self._is_index_test(op.operands[0]):
+                self.wanted[op.operands[0]] = False
+        checks = [op for op in self.head.ops if op.name == "check"]
+        decided = [op for op in checks if self._want(op.operands[0])]
+        others = [op for op in checks if op not in decided]
+        if any(map(self._is_index_test, self.wanted)) and all(_is_of_floats(op.operands[0]) for op in others) and \
+                self._pays(bool(others)):
+            self.indices = {v for condition in self.wanted if (v := self._float_index(condition)) is not None}
+            _Strips(self.func, self.loop, self.known, decided, self).run()
+            self._settle()
+            if self.fast_gathers and self.head.term is not None:
+                self.head.term.attrs["wide"] = True
+
+    def _pays(self, checks_left: bool) -> bool:
+        if any(OPS[op.name].vector for op in self.head.ops):
+            return True
+        if checks_left or not self.fast_gathers or not carries_only_sums_and_stores(self.loop, self.known):
+            return False
+        work = sum(OPS[op.name].elementwise and _is_float(op.result) for op in self.head.ops if op.results)
+        gathers = [op for op in self.head.ops if op.name == "get" and self._kind(op.result) is None]
+        sums = [] if self.fastmath else [p for p in self.head.params if _is_float(p)]
+        return work - GATHER * len(gathers) - ORDERED * len(sums) >= WORTH
+
+    # --- foreseen values ------------------------------------------------------------------------------
+
+    def _want(self, condition: Value) -> bool:
+        """Add the conditions that ``condition`` is a conjunction of; returns False if one is not foreseen."""
+        op = condition.op
+        if op is not None and op.name == "and" and op.block is self.head:
+            return all([self._want(v) for v in op.operands])
+        if not (self._is_index_test(condition) or self._is_float_test(condition)):
+            return False
+        if self.wanted.get(condition) is False:
+            return False
+        self.wanted[condition] = True
+        return True
+
+    def _is_index_test(self, condition: Value) -> bool:
+        """True if ``condition`` compares a foreseen integer that depends on data with a loop-invariant one."""
+        op = condition.op
+        if op is None or op.block is not self.head or op.name not in _COMPARISONS or op.operands[0].type != I64:
+            return False
+        x, y = op.operands
+        return any(self._kind(v) is True and self._is_invariant(u) for v, u in ((x, y), (y, x)))
+
+    def _is_float_test(self, condition: Value) -> bool:
+        """True if all that a condition compares are foreseen floats."""
+        return condition.block is self.head and self._kind(condition) is True and _is_of_floats(condition)
+
+    def _is_invariant(self, v: Value) -> bool:
+        return v.block is not self.head or v.const is not None
+
+    def _kind(self, v: Value) -> bool | None:
+        """True if a foreseen value depends on an element or a float; ``None`` if the value is not foreseen."""
+        if v not in self.kinds:
+            self.kinds[v] = False if self._is_invariant(v) else None if v.op is None else self._kind_of(v.op)
+        return self.kinds[v]
+
+    def _kind_of(self, op: Op) -> bool | None:
+        if op.name == "get":
+            array, *indices = op.operands
+            plain = all(self._kind(i) is False for i in indices)
+            return True if plain and array.block is not self.head and isinstance(op.result.type, Scalar) else None
+        if op.name == "select" and (chosen := self._chosen(op)) is not None:
+            return self._kind(chosen)
+        if not OPS[op.name].elementwise or OPS[op.name].vector or not isinstance(op.result.type, Scalar):
+            return None
+        kinds = [self._kind(v) for v in op.operands]
+        if None in kinds:
+            return None
+        return any(kinds) or not (op.name in _ARITHMETIC or op.name == "cast") or not _is_int(op.result) or any(
+            not _is_int(v) for v in op.operands)
+
+    def _chosen(self, select: Op) -> Value | None:
+        """The operand that a selection is sure to choose where the test has succeeded."""
+        test = select.operands[0]
+        truth = self.wanted.get(test) if test.const is None else bool(test.const)
+        return None if truth is None else select.operands[1 if truth else 2]
+
+    def _float_index(self, condition: Value) -> Value | None:
+        """The float that became the integer which a condition requires not to be negative."""
+        op = condition.op
+        if op is None or op.name not in ("ge", "lt") or op.operands[1].const != 0:
+            return None
+        found = op.operands[0].op
+        while found is not None and found.name == "select" and (chosen := self._chosen(found)) is not None:
+            found = chosen.op
+        return found.operands[0] if found is not None and found.name == "cast" else None
+
+    # --- the loop over a strip, and what remains of the checks ------------------------------------------
+
+    def is_implied(self, condition: Value) -> bool:
+        """True if a condition says that a float can become an integer, which is then tested itself not to be negative.
+
+        The cast of any other float is the least integer.
+        """
+        op = condition.op
+        if op is not None and op.name == "not":
+            op = op.operands[0].op
+        if op is None or op.name != "isnan" and op.operands[-1].const not in (-2.0 ** 63, 2.0 ** 63):
+            return False
+        return op.operands[0] in self.indices
+
+    def emit(self, v: Value, values: dict[Value, Value], b: Builder) -> Value:
+        """Emit a foreseen value."""
+        op = v.op
+        if v in values or v.block is not self.head or op is None:
+            return values.get(v, v)
+        chosen = self._chosen(op) if op.name == "select" else None
+        if chosen is not None:
+            values[v] = self.emit(chosen, values, b)
+        elif op.name == "const":
+            values[v] = b.const(op.attrs["value"], op.attrs["type"])
+        else:
+            operands = [self.emit(u, values, b) for u in op.operands]
+            values[v] = b.emit(op.name, *operands, **op.attrs)
+        return values[v]
+
+    def _settle(self) -> None:
+        """Replace the conditions that hold by constants."""
+        for condition, truth in self.wanted.items():
+            op = condition.op
+            assert op is not None
+            op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
+
+
+class _Strips(Chunks):
+    """A loop over each strip tests the conditions in place of filling arrays."""
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, checks: list[Op], test: _Test) -> None:
+        super().__init__(func, loop, known, [], [], checks)
+        self.test = test
+
+    def holds(self, b: Builder, values: dict[Value, Value], so_far: Value) -> Value:
+        """Emit whether the conditions turn out as they must in this iteration, and in those before it."""
+        for condition, truth in self.test.wanted.items():
+            if not self.test.is_implied(condition):
+                found = self.test.emit(condition, values, b)
+                so_far = b.and_(so_far, found if truth else b.not_(found))
+        return so_far
+
+
+def _is_int(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_int
+
+
+def _is_float(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_float
+
+
+def _tests_sign(select: Op) -> bool:
+    """True for ``select(i < 0, i + n, i)``: an index that may count from the end."""
+    test = select.operands[0].op
+    return (select.result.type == I64 and test is not None and test.name == "lt" and test.operands[1].const == 0
+            and test.operands[0] is select.operands[2])
+
+
+def _is_of_floats(condition: Value) -> bool:
+    """True if all that a condition compares are floats."""
+    todo = [condition]
+    while todo:
+        op = todo.pop().op
+        if op is None:
+            return False
+        if op.name in ("and", "or", "not") and op.result.type == BOOL:
+            todo += op.operands
+        elif not all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands):
+            return False
+    return True

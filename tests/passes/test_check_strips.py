@@ -1,0 +1,96 @@
+"""``check_strips``: indices computed from floats and from elements, with what fails in a later strip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from jitad.lowering.llvm.target import Target
+
+from jitad import jit
+
+N = 1500                                     # three strips, the last one partial
+
+
+@pytest.fixture(autouse=True)
+def _fast_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this processor has: the code is correct on all."""
+    monkeypatch.setattr(Target, "fast_gathers", True)
+
+
+def bilinear(image: Any, y: Any, x: Any) -> float:
+    total = 0.0
+    for k in range(len(y)):
+        i = int(math.floor(y[k]))
+        j = int(x[k])
+        fy, fx = y[k] - i, x[k] - j
+        upper = (1.0 - fx) * image[i, j] + fx * image[i, j + 1]
+        lower = (1.0 - fx) * image[i + 1, j] + fx * image[i + 1, j + 1]
+        value = (1.0 - fy) * upper + fy * lower
+        total += value * value * 0.5 + (upper - lower) * (upper - lower)
+    return total
+
+
+def chosen(table: Any, at: Any, w: Any) -> Any:
+    out = np.zeros(len(at))
+    for k in range(len(at)):
+        v = table[at[k]]
+        out[k] = ((v * w[k] + 1.0) * v - 2.0) * v * w[k] + (v - w[k]) * (v - w[k]) * 0.25
+    return out
+
+
+def stepped(table: Any, t: Any, start: float, width: float) -> float:
+    total = 0.0
+    for k in range(len(t)):
+        u = (t[k] - start) / width
+        i = int(u)
+        f = u - i
+        a, b, c = table[i - 1], table[i], table[i + 1]
+        total += b + 0.5 * f * (c - a + f * (a - 2.0 * b + c) * (1.0 - f) * (2.0 - f))
+    return total
+
+
+def arguments(name: str) -> list[Any]:
+    r = np.random.default_rng(3)
+    return {"bilinear": [r.standard_normal((9, 7)), r.uniform(0, 7.9, N), r.uniform(0, 5.9, N)],
+            "chosen": [r.standard_normal(40), r.integers(-40, 40, N), r.standard_normal(N)],
+            "stepped": [r.standard_normal(30), r.uniform(1, 2, N), 0.95, 0.04]}[name]
+
+
+def strips(f: Callable[..., Any], args: list[Any]) -> int:
+    return str(jit(f).inspect("optimized", *args)).count("wide = True")
+
+
+@pytest.mark.parametrize("f", [bilinear, chosen, stepped], ids=lambda f: f.__name__)
+def test_values(f: Callable[..., Any]) -> None:
+    args = arguments(f.__name__)
+    assert strips(f, args) == 1
+    for n in (0, 1, 31, 512, 513, N):
+        part = [a[:n] if isinstance(a, np.ndarray) and len(a) == N else a for a in args]
+        np.testing.assert_allclose(jit(f)(*part), f(*part), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("where", [0, 511, 700, N - 1])
+@pytest.mark.parametrize(("name", "position", "value", "error"), [
+    ("bilinear", 1, 8.0, IndexError), ("bilinear", 2, math.nan, ValueError), ("bilinear", 2, math.inf, OverflowError),
+    ("bilinear", 1, -1e30, OverflowError), ("chosen", 1, 40, IndexError), ("chosen", 1, -41, IndexError),
+    ("stepped", 1, 2.5, IndexError), ("stepped", 1, math.nan, ValueError)])
+def test_errors(name: str, position: int, value: float, error: type[Exception], where: int) -> None:
+    f, args = globals()[name], arguments(name)
+    args[position][where] = value
+    with pytest.raises(error) as native:
+        jit(f)(*args)
+    if error is IndexError:
+        message = str(native.value)
+        with pytest.raises(error) as plain:
+            f(*args)
+        assert message.split(" with size")[0] == str(plain.value).split(" with size")[0]
+
+
+def test_negative_indices_count_from_the_end() -> None:
+    args = arguments("bilinear")
+    args[1][600] = -1.5                                             # rows -2 and -1
+    np.testing.assert_allclose(jit(bilinear)(*args), bilinear(*args), rtol=1e-12)
