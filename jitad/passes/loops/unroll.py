@@ -12,7 +12,7 @@ from ...ir.graph import Block, Edge, Function, Module, Value
 from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
 
-MOST_ITERATIONS = 8
+MOST_ITERATIONS = 16
 """The largest trip count of a loop that is unrolled.  With 4 or 16 none of 159 ordinary programs has other code."""
 MOST_OPS = 200
 """The most ops of all iterations together.
