@@ -15,6 +15,9 @@ selections the next iteration waits for the comparison, for what it is combined 
 path by a linear search for the nearest open node took 2.7 times as long.  A comparison alone is joined with the
 selection by machine code, and stays one.
 
+So is the update of a choice whose condition takes several float operations on what was chosen before, as the next corner
+of a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.
+
 LLVM would make selections of the branch, but for its weight.  ``simplify`` would too, so this pass comes last.
 Branches that the program has around such an update get the weight as well.
 """
@@ -25,13 +28,17 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import Scalar
+from ...ir.types import Scalar, is_float
 from ...ir.uses import ops_of, users
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted, loop_forest
 
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
+
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt"})
+FEW_OPS = 16
+"""The most ops of a loop that a comparison alone delays: longer ones take as long without it."""
 
 Test = tuple[Value, bool]
 """A condition, and what it must be for the update."""
@@ -56,20 +63,22 @@ def rare_updates(module: Module) -> bool:
     for _, loop in loops:
         if len(loop.blocks) > 1 and counted(loop) is not None:
             _mark(loop)
-    return any([_branch(func, loop) for func, loop in loops if _is_plain(loop)])
+    return any([_branch(func, loop, module.fastmath) for func, loop in loops if _is_plain(loop)])
 
 
 def _mark(loop: Loop) -> None:
     """Mark the branches whose first side updates an extreme if more than the comparison decides it."""
+    steps = _steps(loop)
     for block in loop.blocks:
         term = block.term
         if term is None or term.name != "branch":
             continue
         update, keep = (_side(e, loop) for e in term.edges)
-        pairs = zip(update.args, keep.args) if update.block is keep.block else ()
-        found = [extreme_of(term.operands[0], new, old) for new, old in pairs
-                 if new is not old and old.owner is loop.head]
-        if any(extreme is not None and extreme[1] for extreme in found):
+        pairs = [(new, old) for new, old in zip(update.args, keep.args) if update.block is keep.block
+                 and new is not old and old.owner is loop.head]
+        found = [extreme_of(term.operands[0], new, old) for new, old in pairs]
+        if any(extreme is not None and extreme[1] for extreme in found) or pairs and _waits(
+                loop, steps, term.operands[0], [new for new, _ in pairs]):
             term.attrs["rare"] = True
 
 
@@ -86,12 +95,16 @@ def _is_plain(loop: Loop) -> bool:
             and not term.attrs.get("cold") and all(isinstance(p.type, Scalar) for p in loop.head.params))
 
 
-def _branch(func: Function, loop: Loop) -> bool:
+def _branch(func: Function, loop: Loop, fastmath: bool) -> bool:
     """Make a branch of the selections of the first value that qualifies, and of those with the same condition."""
     updates = {p: u for p, a in loop.back_edge().passed() if (u := _update(loop.head, p, a)) is not None}
+    steps = _steps(loop) if updates else {}
     for p, update in updates.items():
         together = {q: u for q, u in updates.items() if u.tests == update.tests}
-        if len(together) > 1 and _is_extreme(p, update) and _only_carried(loop, together):
+        together |= _extremes(loop, update) if fastmath else {}
+        found = len(together) > 1 and any(_is_extreme(loop, q, u) for q, u in together.items()) or any(
+            _waits(loop, steps, c, [u.new for u in together.values()]) for c, _ in update.tests)
+        if found and _only_carried(loop, together):
             _rewrite(func, loop, together)
             return True
     return False
@@ -109,8 +122,8 @@ def _update(head: Block, old: Value, value: Value) -> Update | None:
     return Update(tuple(tests), value, tuple(selections)) if tests and value is not old else None
 
 
-def _is_extreme(old: Value, update: Update) -> bool:
-    """True if the new value is compared with the old one, and the comparison is not the only test."""
+def _is_extreme(loop: Loop, old: Value, update: Update) -> bool:
+    """True if the new value is compared with the old one, and the comparison is not the only test of a longer loop."""
     todo, seen, compared = [c for c, _ in update.tests], set[Value](), False
     while todo:
         v = todo.pop()
@@ -118,7 +131,42 @@ def _is_extreme(old: Value, update: Update) -> bool:
             seen.add(v)
             compared |= v.op.name in ORDERS and set(v.op.operands) == {old, update.new}
             todo += v.op.operands
-    return compared and len(seen) > 1
+    return compared and (len(seen) > 1 or loop.parent is None and len(loop.head.ops) <= FEW_OPS)
+
+
+def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
+    """The extreme that the only test compares, which fast math has made a minimum or maximum of a selection."""
+    (test, holds), *others = update.tests
+    if others or not holds or test.op is None or test.op.name not in ORDERS:
+        return {}
+    less, more = test.op.operands if test.op.name in ("lt", "le") else test.op.operands[::-1]
+    found: dict[Value, Update] = {}
+    for p, a in loop.back_edge().passed():
+        op = a.op
+        if op is not None and op.name in ("minimum", "maximum") and op.block is loop.head and is_float(p.type):
+            new = less if op.name == "minimum" else more
+            if set(op.operands) == {new, p} == {less, more} and new is not p:
+                found[p] = Update(update.tests, new, (op,))
+    return found
+
+
+def _steps(loop: Loop) -> dict[Value, int]:
+    """The float operations from a carried value to what the head computes from it."""
+    known = counted(loop)
+    assert known is not None
+    steps = {p: 0 for p in loop.head.params if p is not known.iv}
+    for op in loop.head.ops:
+        before = [steps[v] for v in op.operands if v in steps]
+        for v in op.results if before else ():
+            steps[v] = max(before) + (op.name in ARITHMETIC and is_float(v.type))
+    return steps
+
+
+def _waits(loop: Loop, steps: dict[Value, int], condition: Value, new: list[Value]) -> bool:
+    """True if float operations on carried values decide, and each new value is the iteration's own, or an integer."""
+    return steps.get(condition, 0) > 0 and not any(
+        is_float(v.type) and (v in steps or v.block in loop.blocks and v.block is not loop.head)
+        or not isinstance(v.type, Scalar) for v in new)
 
 
 def _only_carried(loop: Loop, together: dict[Value, Update]) -> bool:
