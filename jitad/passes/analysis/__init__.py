@@ -14,7 +14,7 @@ Files, in reading order::
     sizes             which axes of arrays have the same size
     induction         facts about loop parameters, by induction
     facts             what holds at each point, by branches, checks and counters; conditions decided by it
-    float_signs       floats that cannot be negative
+    float_facts       floats that cannot be negative, and bounds of integer parts
     cost              the cost model: of an element, an op, a formula; the frequency of a block
     lanes             the number of lanes of a vectorised outer loop
     accumulator_webs  the path of an accumulator through loops and recursive calls

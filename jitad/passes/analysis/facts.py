@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Op, Value
-from ...ir.types import BOOL, I64
+from ...ir.types import BOOL, F64, I64
 from .affine import Affine
+from .float_facts import FloatFacts
 from .induction import Choice, Incoming, choices, learn_head
 from .loops import loop_forest
 from .ranges import LARGEST, SMALLEST, Prover, Ranges
@@ -39,6 +40,7 @@ class Walk:
         values = (v for b in self.dom.order for v in (*b.params, *(r for op in b.ops for r in op.results)))
         self.prover = Prover(self.ranges, {v: i for i, v in enumerate(values)})
         self.known: dict[Value, bool] = {}
+        self.floats = FloatFacts(func, self.known, self.ranges)
         self.names: list[Value] = []                     # the keys of ``known``, latest last
         self.choices: dict[Value, Choice] = {}
         self.block = func.entry
@@ -92,6 +94,9 @@ class Walk:
                 self.is_reduced(op, times)
             elif (sides := self._may_wrap(op)) is not None:
                 self.is_nearly_reduced(op, *sides)
+        elif op.name == "cast" and op.result.type == I64 and op.operands[0].type == F64:
+            for form in self.floats.of_integer(op):
+                self.prover.assume(form)
         elif op.name in ("add", "sub") and op.result.type == I64 and op.operands[1].const is not None:
             self._look_for_wrap(op)
         return True
@@ -280,7 +285,7 @@ class Walk:
                 forms = self._forms(op, truth)
                 if forms and all(self.prover.proves(form) or self._proves_choice(form) for form in forms):
                     return truth
-        return None
+        return self.floats.decides(op) if op.operands and op.operands[0].type == F64 else None
 
     def _proves_choice(self, form: Affine) -> bool:
         """Prove by induction that a form with a choice is not negative here, in every iteration.

@@ -13,7 +13,7 @@ from ...ir.evaluate.fold import same
 from ...ir.graph import Op, Value
 from ...ir.types import BOOL, Scalar, dtype_of
 from ...ir.window import reads
-from ..analysis.float_signs import never
+from ..analysis.float_facts import never
 
 Rewrite = tuple[str, list[Value], dict[str, Any]]
 Found = Value | Rewrite | None

@@ -34,7 +34,7 @@ from ...ir.types import Scalar, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import own_exit, set_term
-from ..analysis.float_signs import has_no_sign
+from ..analysis.float_facts import has_no_sign
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 SHORTEST = 16

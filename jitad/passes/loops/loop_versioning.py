@@ -15,7 +15,8 @@ to be compared with each bound, which matters if the loop is short.  Others are 
 that they are computed from is ``NEAR``.
 
 A comparison of a float with 0 may be decided by the signs of loop-invariant values: ``math.sqrt(x * x + eps)`` has a
-check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.
+check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  Loop-invariant checks
+that are left are on one side of a branch, and are tested before the loop too.
 
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
 The original loop runs otherwise, and raises in the right iteration.
@@ -37,7 +38,7 @@ from ...ir.ops import OPS
 from ...ir.types import I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
-from ..analysis.float_signs import positive_inputs
+from ..analysis.float_facts import positive_inputs
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
 
@@ -87,6 +88,7 @@ class _Version:
         self.affine: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
         self.signs: dict[Value, list[Value]] = {}
+        self.outside: dict[Value, None] = {}             # loop-invariant conditions of checks on one side of a branch
         self.largest: dict[Value, int] = {}
         self.slopes: dict[Value, int | None] = {known.iv: 1}
 
@@ -97,7 +99,7 @@ class _Version:
         self.wanted = {c: t for c, t in self.wanted.items()
                        if c.op is not None and (self._is_steady(c.op) or self._stays_small(c.op))}
         short = sum(len(b.ops) for b in self.loop.blocks) <= LARGEST
-        if (self.wanted or self.signs) and short and not self._is_of_arrays():
+        if (self.wanted or self.signs or self.outside) and short and not self._is_of_arrays():
             self._split()
 
     def _is_of_arrays(self) -> bool:
@@ -108,7 +110,9 @@ class _Version:
 
     def _look_at(self, op: Op) -> None:
         """Add the condition of ``op``: a check needs it true, a select of an index needs "negative" false."""
-        if op.name == "check":
+        if op.name == "check" and op.operands[0].block not in self.loop.blocks:
+            self.outside[op.operands[0]] = None
+        elif op.name == "check":
             self._want(op.operands[0], True)
         elif op.name == "select" and op.result.type == I64:
             condition = op.operands[0].op
@@ -275,6 +279,8 @@ class _Version:
         for v in dict.fromkeys(v for inputs in self.signs.values() for v in inputs):
             assert isinstance(v.type, Scalar)
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
+        for condition in self.outside:
+            holds = b.and_(holds, condition)
         for condition, truth in self.wanted.items():
             for end in ends if condition.op is not None and not self._is_steady(condition.op) else ():
                 known = self._at(condition, end, b)
@@ -317,4 +323,4 @@ class _Version:
             return all(map(self._holds, op.operands))
         if op is not None and op.name == "not":
             return self.wanted.get(op.operands[0]) is False
-        return self.wanted.get(condition) is True
+        return condition in self.outside or self.wanted.get(condition) is True

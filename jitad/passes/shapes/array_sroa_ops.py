@@ -18,7 +18,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
-from ..analysis.float_signs import has_no_sign
+from ..analysis.float_facts import has_no_sign
 
 Elements = np.ndarray
 Rule = Callable[[Builder, Op, list[Elements]], Elements]
