@@ -15,8 +15,9 @@ selections the next iteration waits for the comparison, for what it is combined 
 path by a linear search for the nearest open node took 2.7 times as long.  A comparison alone is joined with the
 selection by machine code, and stays one.
 
-So is the update of a choice whose condition takes several float operations on what was chosen before, as the next corner
-of a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.
+So is the update of a choice whose condition takes float operations on what was chosen before, as the next corner of
+a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.  In short loops that
+are in no other, the smallest value and its index have a branch whatever decides.
 
 LLVM would make selections of the branch, but for its weight.  ``simplify`` would too, so this pass comes last.
 Branches that the program has around such an update get the weight as well.
@@ -24,6 +25,7 @@ Branches that the program has around such an update get the weight as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -37,8 +39,8 @@ from ..analysis.loops import Loop, counted, loop_forest
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt"})
-FEW_OPS = 16
-"""The most ops of a loop that a comparison alone delays: longer ones take as long without it."""
+FEW_OPS, SHORT = 16, 100
+"""The most ops of a loop that a comparison alone delays, and of one that a longer wait does."""
 
 Test = tuple[Value, bool]
 """A condition, and what it must be for the update."""
@@ -68,17 +70,14 @@ def rare_updates(module: Module) -> bool:
 
 def _mark(loop: Loop) -> None:
     """Mark the branches whose first side updates an extreme if more than the comparison decides it."""
-    steps = _steps(loop)
     for block in loop.blocks:
         term = block.term
         if term is None or term.name != "branch":
             continue
         update, keep = (_side(e, loop) for e in term.edges)
-        pairs = [(new, old) for new, old in zip(update.args, keep.args) if update.block is keep.block
-                 and new is not old and old.owner is loop.head]
-        found = [extreme_of(term.operands[0], new, old) for new, old in pairs]
-        if any(extreme is not None and extreme[1] for extreme in found) or pairs and _waits(
-                loop, steps, term.operands[0], [new for new, _ in pairs]):
+        replaced = {old: new for old, new in zip(keep.args, update.args) if new is not old and update.block is keep.block}
+        found = [extreme_of(term.operands[0], new, old) for old, new in replaced.items() if old.owner is loop.head]
+        if any(extreme is not None and extreme[1] for extreme in found) or _waits(loop, term.operands[0], replaced):
             term.attrs["rare"] = True
 
 
@@ -98,12 +97,11 @@ def _is_plain(loop: Loop) -> bool:
 def _branch(func: Function, loop: Loop, fastmath: bool) -> bool:
     """Make a branch of the selections of the first value that qualifies, and of those with the same condition."""
     updates = {p: u for p, a in loop.back_edge().passed() if (u := _update(loop.head, p, a)) is not None}
-    steps = _steps(loop) if updates else {}
-    for p, update in updates.items():
+    for update in updates.values():
         together = {q: u for q, u in updates.items() if u.tests == update.tests}
         together |= _extremes(loop, update) if fastmath else {}
         found = len(together) > 1 and any(_is_extreme(loop, q, u) for q, u in together.items()) or any(
-            _waits(loop, steps, c, [u.new for u in together.values()]) for c, _ in update.tests)
+            _waits(loop, c, {q: u.new for q, u in together.items()}) for c, _ in update.tests)
         if found and _only_carried(loop, together):
             _rewrite(func, loop, together)
             return True
@@ -150,23 +148,27 @@ def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
     return found
 
 
-def _steps(loop: Loop) -> dict[Value, int]:
-    """The float operations from a carried value to what the head computes from it."""
+def _waits(loop: Loop, condition: Value, replaced: dict[Value, Value]) -> bool:
+    """True if float operations on the carried values that are replaced decide, and no new value is computed from one
+    that is carried, but for integers.
+    """
     known = counted(loop)
-    assert known is not None
-    steps = {p: 0 for p in loop.head.params if p is not known.iv}
+    if len(loop.head.ops) > SHORT or known is None or any(p.owner is not loop.head for p in replaced):
+        return False
+    carried = _steps(loop, [p for p in loop.head.params if p is not known.iv])
+    return _steps(loop, replaced).get(condition, 0) > 0 and all(isinstance(v.type, Scalar) and (
+        not is_float(v.type) or v not in carried and (v.block is loop.head or v.block not in loop.blocks))
+        for v in replaced.values())
+
+
+def _steps(loop: Loop, start: Iterable[Value]) -> dict[Value, int]:
+    """The float operations from some parameters of the head to what it computes from them."""
+    steps = dict.fromkeys(start, 0)
     for op in loop.head.ops:
         before = [steps[v] for v in op.operands if v in steps]
         for v in op.results if before else ():
             steps[v] = max(before) + (op.name in ARITHMETIC and is_float(v.type))
     return steps
-
-
-def _waits(loop: Loop, steps: dict[Value, int], condition: Value, new: list[Value]) -> bool:
-    """True if float operations on carried values decide, and each new value is the iteration's own, or an integer."""
-    return steps.get(condition, 0) > 0 and not any(
-        is_float(v.type) and (v in steps or v.block in loop.blocks and v.block is not loop.head)
-        or not isinstance(v.type, Scalar) for v in new)
 
 
 def _only_carried(loop: Loop, together: dict[Value, Update]) -> bool:
