@@ -75,7 +75,8 @@ def _mark(loop: Loop) -> None:
         if term is None or term.name != "branch":
             continue
         update, keep = (_side(e, loop) for e in term.edges)
-        replaced = {old: new for old, new in zip(keep.args, update.args) if new is not old and update.block is keep.block}
+        pairs = zip(keep.args, update.args) if update.block is keep.block else ()
+        replaced = {old: new for old, new in pairs if new is not old}
         found = [extreme_of(term.operands[0], new, old) for old, new in replaced.items() if old.owner is loop.head]
         if any(extreme is not None and extreme[1] for extreme in found) or _waits(loop, term.operands[0], replaced):
             term.attrs["rare"] = True
