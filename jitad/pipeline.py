@@ -169,6 +169,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _plain(batch)),
+    ("adjoint", "matrix_products", _on_nests(lambda module: matrix_products(module, by_vectors=True))),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
@@ -282,6 +283,12 @@ def _interchanged(module: Module) -> None:
     interchange(module, derived=True)
 
 
+def _products(module: Module) -> None:
+    """Products of matrices by loops, and by products of matrices and vectors."""
+    for by_vectors in (False, True):
+        matrix_products(module, by_vectors)
+
+
 def _scalarised(module: Module) -> None:
     """Sums of rows and slices over a loop, written as loops over their elements."""
     scalarise(module, derived=True)
@@ -304,7 +311,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
-    "interchange": _interchanged, "matrix_products": matrix_products, "packing": _packed,
+    "interchange": _interchanged, "matrix_products": _products, "packing": _packed,
     "partial_sums": partial_sums,
     "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,

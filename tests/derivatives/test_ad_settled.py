@@ -268,9 +268,32 @@ def two_nests(a: Any) -> float:
     return h.sum()
 
 
+def filled_rows(a: Any) -> float:
+    """A loop that may be skipped fills a row, of which all is read behind it."""
+    n, m = a.shape
+    x, total = np.zeros((n, m + 1)), 0.0
+    for i in range(n):
+        for j in range(m):
+            x[i, j + 1] = 0.5 * x[i, j] + math.sin(a[i, j])
+        total += np.max(x[i])
+    return total
+
+
+def mended_rows(a: Any) -> float:
+    """Rows that are not final: each is read before it is updated."""
+    x, total = a.copy(), 0.0
+    for _ in range(2):
+        for i in range(len(a)):
+            row = x[i]
+            total += np.max(row)
+            for j in range(a.shape[1]):
+                x[i, j] += 0.5 * math.sin(a[i, j])
+    return total
+
+
 ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice, cholesky_by_slices,
        cholesky_in_place, before_and_after, trajectory, rows_in_use, below, state, inside, two_nests,
-       cholesky_by_rows, rows_twice]
+       cholesky_by_rows, rows_twice, filled_rows, mended_rows]
 
 
 def matrix(n: int = 5) -> Any:
@@ -322,6 +345,19 @@ def test_columns_that_are_final_when_they_are_read() -> None:
     depth = {b: loop.depth for loop in sorted(LoopForest(func).loops, key=lambda x: x.depth) for b in loop.blocks}
     saved = [depth[b] for b in func.blocks for op in b.ops if op.name == "push"]
     assert saved and max(saved) == 1
+
+
+def test_arrays_are_not_copied_for_their_rows() -> None:
+    """A row that is final is read again; another one is saved, and nothing of the rest of its array."""
+    for f, pushes in ((filled_rows, 0), (mended_rows, 1)):
+        compiled = jit(f, grad=True)
+        compiled.value_and_grad(matrix())
+        func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
+        depth = {b: loop.depth for loop in sorted(LoopForest(func).loops, key=lambda x: x.depth) for b in loop.blocks}
+        ops = [op for b in func.blocks if b in depth for op in b.ops]
+        saved = [v.op for op in ops if op.name == "push" for v in op.operands[1:]]
+        assert len([op for op in saved if op is not None and op.name == "copy"]) == pushes
+        assert not [op for op in ops if op.name == "copy" and getattr(op.result.type, "rank", 0) == 2]
 
 
 def test_the_callers_array_is_not_copied_for_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import traceback
 from typing import Any
 
@@ -251,3 +252,55 @@ def test_products_of_loops_that_have_no_iteration(shape: tuple[int, int]) -> Non
         else:
             assert compiled(a, b, n, m, p) == expected
             assert compiled.value_and_grad(a, b, n, m, p)[0] == expected
+
+
+def scores(a: Any, b: Any, w: Any, m: int) -> float:
+    """Dot products of rows, written as a sum and as a product, in a nest whose logarithms are checked."""
+    total = 0.0
+    for i in range(len(a)):
+        for j in range(m):
+            total += w[j] * np.sum((a[i] - 1.0) * b[j])
+            total += a[i] @ b[j]
+        total += math.log(a[i, 0])
+    return total
+
+
+def projected(a: Any, b: Any, w: Any, m: int) -> float:
+    """Dot products of columns, and products of a matrix and the rows of another."""
+    total = 0.0
+    for i in range(len(a)):
+        z = b @ a[i] + (2.0 * a[i]) @ b.T
+        total += math.log(np.max(z * z) + np.sum(w[:m] * w[:m]))
+    for i in range(a.shape[1]):
+        for j in range(m):
+            total += np.dot(a[:, i], a[:, j]) * w[j]
+    return total
+
+
+@pytest.mark.parametrize("name", ["scores", "projected"])
+def test_products_of_vectors_in_loops(name: str) -> None:
+    f, rng = {"scores": scores, "projected": projected}[name], np.random.default_rng(3)
+    compiled = jit(f, grad=(0, 1, 2))
+    a, b, w = rng.uniform(0.5, 1.0, (70, 12)), rng.uniform(0.5, 1.0, (10, 12)), rng.uniform(0.5, 1.0, 10)
+    code = str(compiled.inspect("optimized", a, b, w, 9))
+    assert code.count(" = matmul ") == (2 if name == "scores" else 3)
+    np.testing.assert_allclose(compiled(a, b, w, 9), f(a, b, w, 9), rtol=1e-12)
+    check_grads(lambda a, b, w: f(a, b, w, 9), (a[:9], b, w), order=1)
+
+
+@pytest.mark.parametrize("name", ["scores", "projected"])
+def test_products_of_vectors_raise_what_python_raises(name: str) -> None:
+    """Sizes that differ, indices that are too large and logarithms of what is not positive, in all combinations."""
+    f = {"scores": scores, "projected": projected}[name]
+    compiled = jit(f, grad=(0, 1, 2))
+    for rows, width, other, n, m in itertools.product((0, 66), (9, 12), (9, 1, 0), (8, 11), (0, 8, 9, 12)):
+        for first in (1.0, -1.0):
+            args = np.full((rows, width), first), np.ones((n, other)), np.ones(n), m
+            try:
+                expected = f(*args)
+            except (IndexError, ValueError) as e:
+                with pytest.raises(type(e)):
+                    compiled(*args)
+            else:
+                assert compiled(*args) == pytest.approx(expected, rel=1e-12)
+                assert compiled.value_and_grad(*args)[0] == pytest.approx(expected, rel=1e-12)

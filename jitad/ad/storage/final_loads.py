@@ -147,6 +147,7 @@ class _Judge(Walk):
         self.of_writes = {w for ws in writes.values() for w in ws or ()}
         self.spans: dict[Op, list[Span]] = {}                  # of the writes
         self.final: dict[Op, Carried] = {}
+        self.behind: dict[tuple[Block, Block], set[Block]] = {}     # a block and a head: what follows in an iteration
         for self.judging in (False, True) if loads else ():
             self.run()
 
@@ -204,14 +205,20 @@ class _Judge(Walk):
                 return True
             if not self._is_beside(write, read, loop, later=True):
                 return False
-        return self._precedes(write, load)
+        return self._precedes(write, load, around[-1])
 
-    def _precedes(self, write: Op, load: Op) -> bool:
-        """True if an iteration of the innermost loop around both writes before it loads, and never after."""
+    def _precedes(self, write: Op, load: Op, loop: Loop) -> bool:
+        """True if no iteration of ``loop``, the innermost around both, writes after it has loaded."""
         assert write.block is not None and load.block is not None
         if write.block is load.block:
             return self.position[write] < self.position[load]
-        return self.forest.dom.dominates(write.block, load.block)
+        behind = self.behind.setdefault((load.block, loop.head), set())
+        todo = [] if behind else [load.block]
+        while todo:
+            fresh = [b for b in todo.pop().successors() if b in loop.blocks and b is not loop.head]
+            todo += [b for b in fresh if b not in behind]
+            behind.update(fresh)
+        return write.block not in behind
 
     def _is_beside(self, write: Op, read: list[Span], loop: Loop, later: bool) -> bool:
         """True if later iterations of ``loop``, and without ``later`` this one, write beside what was read."""

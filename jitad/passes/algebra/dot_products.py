@@ -35,6 +35,9 @@ def _terms_and_sum(op: Op) -> list[Op]:
 
 
 def _larger(op: Op) -> Array:
-    """The type of the terms: one of the operands may have its size in its type."""
+    """The type of the terms: one of the operands may have its size in its type.
+
+    By the rule of types, a size of 1 does not decide.
+    """
     types = [v.type for v in op.operands if isinstance(v.type, Array)]
-    return max(types, key=lambda t: t.dims[0] or 0)
+    return max(types, key=lambda t: t.dims[0] or 1.5)

@@ -10,7 +10,8 @@ of a taken array must belong to the function, and no live value may share it::
 Phases:
 
 1. Parameters of inner functions that are consumed become ``own``: callers give them up, or pass a copy.
-2. A taken value is copied if it is itself live afterwards, borrowed, or a part of another array.
+2. A taken value is copied if it is itself live afterwards, borrowed, or a part of another array.  A part of an array
+   that is taken is copied where it is read if it is pushed on a stack, as otherwise the whole would be copied.
 3. A taken value is copied if a live value may share its memory (``may_alias``), on edges too.  If these values are at
    most ``MOST_ROWS`` rows or slices of it, they are copied instead.  ``copy`` ops with dead operands are removed.
 """
@@ -36,6 +37,7 @@ def copy_insertion(module: Module, roots: Iterable[str] | None = None) -> None:
     if roots is not None:
         _own_parameters(module, set(roots))
     for func in funcs:
+        _copy_pushed_rows(module, func)
         _copy_live_values(module, func)
     summaries = Summaries(module)
     for func in funcs:
@@ -70,6 +72,13 @@ def _is_row(v: Value) -> bool:
     return v.op is not None and v.op.name in ("get", "slice")
 
 
+def _array(v: Value) -> Value:
+    """The array of which ``v`` is a view."""
+    while v.op is not None and OPS[v.op.name].view:
+        v = v.op.operands[0]
+    return v
+
+
 def _copy_before(block: Block, position: int, v: Value) -> Value:
     op = Op("copy", [v], [v.type])
     op.block = block
@@ -77,7 +86,28 @@ def _copy_before(block: Block, position: int, v: Value) -> Value:
     return op.result
 
 
+def _copy_rows(func: Function, rows: Iterable[Value]) -> None:
+    """Copy each row right after the op that reads it, for all of its uses."""
+    own: dict[Value, Value] = {}
+    for v in rows:
+        assert v.op is not None
+        own[v] = _copy_before(v.block, v.block.ops.index(v.op) + 1, v)
+    copies = {v.op for v in own.values()}
+    for op in func.all_ops() if own else ():
+        if op not in copies:
+            op.replace_uses(own)
+
+
 # --- phase 2 --------------------------------------------------------------------------------------
+
+def _copy_pushed_rows(module: Module, func: Function) -> None:
+    """The first part of phase 2: rows on stacks, of arrays that are updated."""
+    pushed = (v for op in func.all_ops() if op.name == "push" for v in op.operands[1:])
+    rows = [v for v in dict.fromkeys(pushed) if in_memory(v) and _is_row(v)]
+    if rows:
+        consumed = consumed_values(func, module)
+        _copy_rows(func, [v for v in rows if _array(v) in consumed])
+
 
 def _copy_live_values(module: Module, func: Function) -> None:
     """Phase 2 for one function."""
@@ -120,7 +150,7 @@ class _Placer:
         for block, position, op, i in reversed(self.copies):
             op.operands[i] = _copy_before(block, position, op.operands[i])
         self._copy_on_edges()
-        self._copy_rows()
+        _copy_rows(self.func, self.rows)
         gone = {v.op for v in self.elided}
         for block in self.func.blocks if gone else ():
             block.ops = [op for op in block.ops if op not in gone]
@@ -207,17 +237,6 @@ class _Placer:
                     needed |= self.sharing.bits((a,))
                 else:
                     self.edge_copies.append((block, edge, i))
-
-    def _copy_rows(self) -> None:
-        """Copy each marked row right after the op that reads it, for all of its uses."""
-        own: dict[Value, Value] = {}
-        for v in self.rows:
-            assert v.op is not None
-            own[v] = _copy_before(v.block, v.block.ops.index(v.op) + 1, v)
-        copies = {v.op for v in own.values()}
-        for op in self.func.all_ops() if own else ():
-            if op not in copies:
-                op.replace_uses(own)
 
     def _copy_on_edges(self) -> None:
         """Insert the copies of edges.

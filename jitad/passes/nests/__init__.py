@@ -9,7 +9,8 @@ Files, in reading order::
     scalarise        sums of rows and slices over a loop, as loops over elements
     interchange      loops that add to array elements again and again go inside
     factors          elements of matrices, or formulas of them, in loops that add up products
-    matrix_products  products of matrices written as three loops
+    vector_factors   factors of which vectors are made, in products of vectors
+    matrix_products  products of matrices written as three loops, or as loops over products of vectors
     partial_sums     sums that inner loops continue begin anew in each iteration, where the order is free
     packing          copies of what an innermost loop reads with a stride, ahead of the nest
     window_adjoints  adjoints of sums over windows: the loop over the windows goes inside

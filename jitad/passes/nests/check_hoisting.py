@@ -11,6 +11,8 @@ some iteration exactly if it fails for the largest::
           check i < a                                … ^inner(j): …
           check j < b
 
+Checks of what does not change in the nest, as of the sizes of two rows, are hoisted too.
+
 ``n`` and ``m`` are the trip counts.  A check is not executed if a loop around it has no iteration.  The first index
 that is out of bounds is the bound itself, which the message shows.  If several checks would fail, the one that fails
 first in the program is reported: ``j < b`` above, unless ``a`` is empty (which takes one more check).
@@ -42,7 +44,7 @@ def check_hoisting(module: Module) -> bool:
     index_errors = {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"}
     changed = False
     for func in module.functions.values():
-        if any(op.name == "check" and op.attrs["exc"] in index_errors for op in func.all_ops()):
+        if any(op.name == "check" for op in func.all_ops()):
             changed |= _hoist(func, index_errors)
     return changed
 
@@ -74,8 +76,8 @@ def _hoist(func: Function, index_errors: set[int]) -> bool:
 class _IndexCheck:
     """``op`` checks that ``first`` plus the counters of ``loops``, inner ones first, is below ``size``.
 
-    Without ``loops`` its condition is computed outside of the nest, as for ``a[i, 0]``.  ``around``: the loops that
-    must have an iteration, the outermost one last.
+    Without ``loops`` its condition, which may be any, is computed outside of the nest, as for ``a[i, 0]``.
+    ``around``: the loops that must have an iteration, the outermost one last.
     """
 
     op: Op
@@ -90,7 +92,7 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
     """The check ``op`` in a nest if it can be hoisted."""
     test = op.operands[0].op
     assert op.block is not None
-    if test is None or op.attrs["exc"] not in index_errors:
+    if test is None:
         return None
     needed = regular.always(op.block, outer)
     if needed is None or not all(is_fixed(regular.known[x].trip, outer) for x in [*needed, outer]):
@@ -98,7 +100,7 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
     around = [*needed, outer]
     if is_fixed(op.operands[0], outer):
         return _IndexCheck(op, 0, [], op.operands[0], around) if all(is_fixed(v, outer) for v in op.operands) else None
-    if test.name != "lt":
+    if test.name != "lt" or op.attrs["exc"] not in index_errors:
         return None
     index, size = test.operands
     if size.block in outer.blocks or size.op is None or not _is_size(size.op):

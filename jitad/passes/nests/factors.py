@@ -23,6 +23,8 @@ from ..analysis.loops import Loop
 
 MOST = 8
 """The most ops of a formula."""
+SHORTEST = 8
+"""The least number of products in a sum, if it is known: shorter sums take less time than to store them."""
 
 
 @dataclass
@@ -49,6 +51,15 @@ class Factor:
 
     def _axis(self, of_sums: bool) -> int:
         return int(of_sums is not self.turned)
+
+    def size(self, b: Builder, of_sums: bool = False) -> Value:
+        """The number of sums, or of products in a sum, if all elements of a matrix are taken."""
+        return b.emit("dim", self._matrices()[0], axis=self._axis(of_sums))
+
+    def is_short(self) -> bool:
+        """True if sums are known to be few, or of few products."""
+        t = self._matrices()[0].type
+        return isinstance(t, Array) and any(n is not None and n < SHORTEST for n in t.dims)
 
     def exact(self, size: Value) -> bool:
         """True if all matrices have a vector for each of ``size`` iterations."""

@@ -17,6 +17,9 @@ loops may do anything else besides.  ``a`` and ``b`` come from outside the loop 
 other way round, or be a formula of elements, ``(x[k, i] - mean[i]) * weight[k]`` (``factors.py``), which is then
 computed once for each element of the matrix, and not for each product.  If the sum begins at an element ``c[j]``
 instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones (-0.0 becomes 0.0).
+
+Where loops are written as an op on vectors, ``np.sum(a[i] * b[j])``, ``a[i] @ b[j]`` or ``b @ a[i]``, the order of the
+sum is free, and so is the choice of the kernel (``vector_factors.py``).
 """
 
 from __future__ import annotations
@@ -29,34 +32,46 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of, users
-from ..analysis.cfg import remove_unreachable
+from ..analysis.cfg import remove_unreachable, substitute
 from ..analysis.loops import Loop, loop_forest, raising_blocks
-from .factors import Factor, of_size
+from .factors import SHORTEST, Factor, of_size
 from .regular import Regular, is_fixed
+from .vector_factors import Elements
 
 ROWS = 64
 """The rows of the product that are computed at once: some tiles of the kernel, and with 500 columns 256 KB."""
-SHORTEST = 8
-"""The least number of products in a sum, if it is known: shorter sums take less time than to store them."""
 
 
-def matrix_products(module: Module) -> bool:
-    """Recognise the products in every function of normal form; returns True if there are any."""
+def matrix_products(module: Module, by_vectors: bool = False) -> bool:
+    """Recognise the products in every function of normal form; returns True if there are any.
+
+    Without ``by_vectors``, products of matrices and vectors in a loop of one block are left to ``batch``.
+    """
     changed = False
     for func in module.functions.values():
-        while _once(func):
+        while _once(func, by_vectors):
             changed = True
     return changed
 
 
-def _once(func: Function) -> bool:
+def _once(func: Function, by_vectors: bool) -> bool:
     """Recognise the products in loops over rows, of which none is in another one."""
     forest = loop_forest(func)
-    if not any(loop.depth >= 3 and not loop.children for loop in forest.loops):
+    if not forest.loops:
         return False
     regular = Regular(forest)
-    found = [p for loop in forest.loops if loop.depth >= 3 and loop.blocks == {loop.head}
-             and (p := _product(regular, loop)) is not None]
+    found: list[_Product] = []
+    on_vectors: dict[Loop | None, list[Op]] = {}
+    for op in (op for block in func.blocks for op in block.ops if op.name in ("sum", "matmul")):
+        on_vectors.setdefault(forest.loop_of(op.result.block), []).append(op)
+    for loop in forest.loops:
+        ops = on_vectors.get(loop, [])
+        if by_vectors or loop.blocks != {loop.head}:
+            found += _of_vectors(regular, None, loop, ops)
+        if loop.parent is not None:
+            found += _of_vectors(regular, loop, loop.parent, ops)
+            if loop.depth >= 3 and loop.blocks == {loop.head} and (p := _product(regular, loop)) is not None:
+                found.append(p)
     if not found:
         return False
     unclosed = forest.open_loops()
@@ -75,13 +90,14 @@ def _once(func: Function) -> bool:
 
 @dataclass
 class _Product:
-    """``total``: the sum behind the loop ``sums``, in ``columns``, in ``rows``; it begins at ``start``.
+    """What ``sums`` adds up, in ``columns``, in ``rows``: a loop, or an op on vectors, whose sum may be in any order.
 
-    ``initial``: the vector of which ``start`` is the element of the column, or ``None`` for 0.
+    Without ``columns`` the op computes a row of the product.
+    ``initial``: the vector whose element for the column begins the sum, or ``None`` for 0.
     """
 
-    sums: Loop
-    columns: Loop
+    sums: Loop | Op
+    columns: Loop | None
     rows: Loop
     left: Factor
     right: Factor
@@ -98,7 +114,7 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
     if not all(is_fixed(x.trip, rows) for x in (k, j, i)) or any(_is_short(x.trip) for x in (k, j)):
         return None
     product = _summand(sums)
-    if product is None or not _is_complete(regular, sums, rows):
+    if product is None or not _is_complete(regular, sums.head, rows):
         return None
     for x, y in (product.operands, product.operands[::-1]):
         left, right = Factor.of(x, rows, i.iv, k.iv), Factor.of(y, rows, j.iv, k.iv)
@@ -106,6 +122,31 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
             initial = _initial(sums, {columns: j.iv, rows: i.iv})
             return initial and _Product(sums, columns, rows, left, right, initial[0])
     return None
+
+
+def _of_vectors(regular: Regular, columns: Loop | None, rows: Loop, ops: list[Op]) -> list[_Product]:
+    """The products of which one of ``ops`` computes an element in ``columns``, or without that a row."""
+    around = [rows] if columns is None else [columns, rows]
+    known = [regular.known.get(x) for x in around]
+    if any(x is None or not is_fixed(x.trip, rows) or x.trip.const is not None and x.trip.const < SHORTEST
+           for x in known):
+        return []
+    counters = [x.iv for x in known if x is not None]
+    found = []
+    for op in ops:
+        elements = Elements(around[0].head, rows)
+        if columns is not None:
+            factors, j = elements.of_dot_product(op), counters[0]
+        else:
+            factors, j = elements.of_matrix_and_vector(op), elements.j
+        if factors is None or not _is_complete(regular, op.result.block, rows):
+            continue
+        for x, y in (factors, factors[::-1]):
+            left, right = Factor.of(x, rows, counters[-1], elements.k), Factor.of(y, rows, j, elements.k)
+            if left is not None and right is not None and not right.is_short():
+                found.append(_Product(op, columns, rows, left, right, None))
+                break
+    return found
 
 
 def _is_short(trip: Value) -> bool:
@@ -137,12 +178,16 @@ def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:
     return all(op in known or op.name == "const" for op in head.ops)
 
 
-def _is_complete(regular: Regular, sums: Loop, rows: Loop) -> bool:
-    """True if all elements are read unless a loop has no iteration, so that all indices are in bounds."""
-    if regular.always(sums.head, rows) is None:
+def _is_complete(regular: Regular, block: Block, rows: Loop) -> bool:
+    """True if all elements are read unless a loop has no iteration, or a check raises.
+
+    Checks need not hold: factors are limited to what their arrays have, and no element of a product that a check
+    guards is read before it has passed.
+    """
+    if regular.always(block, rows) is None:
         return False
     raising = raising_blocks(regular.dom)
-    return not any(op.name in ("check", "call") for b in rows.blocks for op in b.all_ops()) and \
+    return not any(b.term is not None and b.term.name == "call" for b in rows.blocks) and \
         not any(s in raising for b in rows.blocks for s in b.successors())
 
 
@@ -252,8 +297,10 @@ class _Chunks:
 
         Sizes are limited by the arrays: if the loops go further, no element of the product is read.
         """
-        trip, depth, columns = (_fixed(b, self.regular.known[x].trip) for x in (p.rows, p.sums, p.columns))
         f = p.right
+        trip = _fixed(b, self.regular.known[p.rows].trip)
+        columns = f.size(b) if p.columns is None else _fixed(b, self.regular.known[p.columns].trip)
+        depth = f.size(b, of_sums=True) if isinstance(p.sums, Op) else _fixed(b, self.regular.known[p.sums].trip)
         depth = f.limited(b, p.left.limited(b, _size(b, depth), of_sums=True), of_sums=True)
         columns = f.limited(b, _size(b, columns))
         right = f.matrix(b, f.vectors(b, columns, depth), b.const(0), columns, depth)
@@ -274,8 +321,9 @@ class _Chunks:
             assert isinstance(left.type, Array)
             ones = b.emit("fill", b.const(1.0, left.type.dtype), *((one, size) if turned else (size, one)))
             left = b.emit("concat", ones, left, axis=int(not turned))
-        flags = {name: True for name, other in (("ta", turned), ("tb", not p.right.turned)) if other}
-        return b.emit("matmul", left, right, ordered=True, **flags)
+        flags = {name: True for name, holds in (
+            ("ordered", isinstance(p.sums, Loop)), ("ta", turned), ("tb", not p.right.turned)) if holds}
+        return b.emit("matmul", left, right, **flags)
 
     def _end(self, latch: Block, head: Block, chunk: Value, count: Value, leave: Block, back: Edge, away: Edge,
              size: Value) -> None:
@@ -311,12 +359,20 @@ class _Chunks:
 
     def _use(self, p: _Product, product: Value) -> None:
         """Let an element of ``product`` take the place of the loop that adds it up."""
+        at = [self.known.iv, *([self.regular.known[p.columns].iv] if p.columns is not None else [])]
+        if isinstance(p.sums, Op):
+            block, old = p.sums.block, p.sums.result
+            assert block is not None
+            part = Op("get", [product, *at], [old.type], loc=p.sums.loc)
+            part.block = block
+            block.ops[block.ops.index(p.sums)] = part
+            substitute(self.func, {old: part.result})
+            return
         before, behind = p.sums.preheader, p.sums.exit
         assert before is not None and before.term is not None and behind is not None
         before.term = None
         b = Builder(before)
-        row = self.known.iv
-        b.jump(behind, [b.get(product, row, self.regular.known[p.columns].iv)])
+        b.jump(behind, [b.get(product, *at)])
 
 
 def _size(b: Builder, trip: Value) -> Value:
