@@ -526,3 +526,35 @@ def test_cotangents_that_all_lanes_give_to_one_element(n: int) -> None:
     both = [jit(value_and_grad(pairs), fastmath=f) for f in (True, False)]
     same(both[0](x, n), both[1](x, n))
     same(both[0](x, 33), both[1](x, 33))
+
+
+def filtered_rows(x: Any, p: Any) -> float:
+    """Each row has a state that is read on its way, with a logarithm whose check keeps the parameters' loads inside."""
+    loss = 0.0
+    for i in range(len(x)):
+        h = 0.5
+        for t in range(x.shape[1]):
+            loss += math.log(h) + (x[i, t] - h) ** 2
+            h = p[0] + p[1] * x[i, t] ** 2 + p[2] * h
+    return loss
+
+
+def summed_rows(x: Any, p: Any) -> float:
+    loss = 0.0
+    for i in range(len(x)):
+        s = 0.0
+        for t in range(x.shape[1]):
+            s += p[0] * x[i, t] ** 2
+        loss += s * s
+    return loss
+
+
+@pytest.mark.parametrize("n", (5, 40))
+def test_states_that_rows_read_on_their_way_under_fast_math(n: int) -> None:
+    """Sums along rows may be reordered, and vectors along them are better; a state may not."""
+    x, p = RNG.normal(size=(n, 9)), np.array([0.1, 0.2, 0.6])
+    fast, exact = (jit(value_and_grad(filtered_rows, argnums=1), fastmath=f) for f in (True, False))
+    same(fast(x, p), exact(x, p))
+    assert "^chunks" in fast.inspect("optimized", x, p)
+    assert "^chunks" not in jit(summed_rows, fastmath=True).inspect("optimized", x, p)
+    check_grads(lambda p: filtered_rows(x[:3], p), (p,), order=1, modes=("rev",))

@@ -131,7 +131,7 @@ class Frames(Homes):
             param, final = self._carry(x, room.type, params[-1], "frames")
             params.append(param)
             finals.append(final)
-        stored = Builder(back.loop.latch).set(params[-1], end, *(x.iv for x in nest))
+        stored = self._store(back.loop, params[-1], end, [x.iv for x in nest])
         for i, x in reversed([*enumerate(nest)]):
             x.loop.back_edge().args.append(stored)
             x.loop.exit_edge().args.append(stored)
@@ -142,6 +142,17 @@ class Frames(Homes):
         load = Op("get", [finals[0], *indices], [v.type])
         self.homes[v] = load.result
         return load
+
+    @staticmethod
+    def _store(loop: Loop, room: Value, v: Value, at: list[Value]) -> Value:
+        """Store ``v`` at the latch; if the loop carries it, at the head, so that the next one may take its place."""
+        assert loop.latch is not None
+        if v.owner is not loop.head or any(i.owner is not loop.head for i in at):
+            return Builder(loop.latch).set(room, v, *at)
+        store = Op("set", [room, v, *at], [room.type])
+        store.block = loop.head
+        loop.head.ops.insert(0, store)
+        return store.result
 
     def _nest_around(self, back: LoopBack) -> list[LoopBack]:
         """The loops around ``back``, outermost first, that several threads may divide if no stack orders iterations."""

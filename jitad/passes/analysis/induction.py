@@ -80,9 +80,9 @@ def _others(p: Value, following: Value, own: set[Block], inner: set[Block], inco
             continue
         if v.op is not None and v.op.name == "select" and v.block in own:
             todo += v.op.operands[1:]
-        elif v.op is None and v.block in own:
+        elif v.op is None and v.block in own and v.block is not p.block:
             args = [e.argument(v) for e in incoming[v.block]]
-            if v.block is p.block or any(a is None for a in args):
+            if any(a is None for a in args):
                 return None
             todo += [a for a in args if a is not None]
         else:

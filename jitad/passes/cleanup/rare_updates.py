@@ -15,23 +15,32 @@ selections the next iteration waits for the comparison, for what it is combined 
 path by a linear search for the nearest open node took 2.7 times as long.  A comparison alone is joined with the
 selection by machine code, and stays one.
 
+So is the update of a choice whose condition takes float operations on what was chosen before, as the next corner of
+a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.  In short loops that
+are in no other, the smallest value and its index have a branch whatever decides.
+
 LLVM would make selections of the branch, but for its weight.  ``simplify`` would too, so this pass comes last.
 Branches that the program has around such an update get the weight as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import Scalar
+from ...ir.types import Scalar, is_float
 from ...ir.uses import ops_of, users
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted, loop_forest
 
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
+
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt"})
+FEW_OPS, SHORT = 16, 100
+"""The most ops of a loop that a comparison alone delays, and of one that a longer wait does."""
 
 Test = tuple[Value, bool]
 """A condition, and what it must be for the update."""
@@ -56,7 +65,7 @@ def rare_updates(module: Module) -> bool:
     for _, loop in loops:
         if len(loop.blocks) > 1 and counted(loop) is not None:
             _mark(loop)
-    return any([_branch(func, loop) for func, loop in loops if _is_plain(loop)])
+    return any([_branch(func, loop, module.fastmath) for func, loop in loops if _is_plain(loop)])
 
 
 def _mark(loop: Loop) -> None:
@@ -66,10 +75,10 @@ def _mark(loop: Loop) -> None:
         if term is None or term.name != "branch":
             continue
         update, keep = (_side(e, loop) for e in term.edges)
-        pairs = zip(update.args, keep.args) if update.block is keep.block else ()
-        found = [extreme_of(term.operands[0], new, old) for new, old in pairs
-                 if new is not old and old.owner is loop.head]
-        if any(extreme is not None and extreme[1] for extreme in found):
+        pairs = zip(keep.args, update.args) if update.block is keep.block else ()
+        replaced = {old: new for old, new in pairs if new is not old}
+        found = [extreme_of(term.operands[0], new, old) for old, new in replaced.items() if old.owner is loop.head]
+        if any(extreme is not None and extreme[1] for extreme in found) or _waits(loop, term.operands[0], replaced):
             term.attrs["rare"] = True
 
 
@@ -86,12 +95,15 @@ def _is_plain(loop: Loop) -> bool:
             and not term.attrs.get("cold") and all(isinstance(p.type, Scalar) for p in loop.head.params))
 
 
-def _branch(func: Function, loop: Loop) -> bool:
+def _branch(func: Function, loop: Loop, fastmath: bool) -> bool:
     """Make a branch of the selections of the first value that qualifies, and of those with the same condition."""
     updates = {p: u for p, a in loop.back_edge().passed() if (u := _update(loop.head, p, a)) is not None}
-    for p, update in updates.items():
+    for update in updates.values():
         together = {q: u for q, u in updates.items() if u.tests == update.tests}
-        if len(together) > 1 and _is_extreme(p, update) and _only_carried(loop, together):
+        together |= _extremes(loop, update) if fastmath else {}
+        found = len(together) > 1 and any(_is_extreme(loop, q, u) for q, u in together.items()) or any(
+            _waits(loop, c, {q: u.new for q, u in together.items()}) for c, _ in update.tests)
+        if found and _only_carried(loop, together):
             _rewrite(func, loop, together)
             return True
     return False
@@ -109,8 +121,8 @@ def _update(head: Block, old: Value, value: Value) -> Update | None:
     return Update(tuple(tests), value, tuple(selections)) if tests and value is not old else None
 
 
-def _is_extreme(old: Value, update: Update) -> bool:
-    """True if the new value is compared with the old one, and the comparison is not the only test."""
+def _is_extreme(loop: Loop, old: Value, update: Update) -> bool:
+    """True if the new value is compared with the old one, and the comparison is not the only test of a longer loop."""
     todo, seen, compared = [c for c, _ in update.tests], set[Value](), False
     while todo:
         v = todo.pop()
@@ -118,7 +130,46 @@ def _is_extreme(old: Value, update: Update) -> bool:
             seen.add(v)
             compared |= v.op.name in ORDERS and set(v.op.operands) == {old, update.new}
             todo += v.op.operands
-    return compared and len(seen) > 1
+    return compared and (len(seen) > 1 or loop.parent is None and len(loop.head.ops) <= FEW_OPS)
+
+
+def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
+    """The extreme that the only test compares, which fast math has made a minimum or maximum of a selection."""
+    (test, holds), *others = update.tests
+    if others or not holds or test.op is None or test.op.name not in ORDERS:
+        return {}
+    less, more = test.op.operands if test.op.name in ("lt", "le") else test.op.operands[::-1]
+    found: dict[Value, Update] = {}
+    for p, a in loop.back_edge().passed():
+        op = a.op
+        if op is not None and op.name in ("minimum", "maximum") and op.block is loop.head and is_float(p.type):
+            new = less if op.name == "minimum" else more
+            if set(op.operands) == {new, p} == {less, more} and new is not p:
+                found[p] = Update(update.tests, new, (op,))
+    return found
+
+
+def _waits(loop: Loop, condition: Value, replaced: dict[Value, Value]) -> bool:
+    """True if float operations on the carried values that are replaced decide, and no new value is computed from one
+    that is carried, but for integers.
+    """
+    known = counted(loop)
+    if len(loop.head.ops) > SHORT or known is None or any(p.owner is not loop.head for p in replaced):
+        return False
+    carried = _steps(loop, [p for p in loop.head.params if p is not known.iv])
+    return _steps(loop, replaced).get(condition, 0) > 0 and all(isinstance(v.type, Scalar) and (
+        not is_float(v.type) or v not in carried and (v.block is loop.head or v.block not in loop.blocks))
+        for v in replaced.values())
+
+
+def _steps(loop: Loop, start: Iterable[Value]) -> dict[Value, int]:
+    """The float operations from some parameters of the head to what it computes from them."""
+    steps = dict.fromkeys(start, 0)
+    for op in loop.head.ops:
+        before = [steps[v] for v in op.operands if v in steps]
+        for v in op.results if before else ():
+            steps[v] = max(before) + (op.name in ARITHMETIC and is_float(v.type))
+    return steps
 
 
 def _only_carried(loop: Loop, together: dict[Value, Update]) -> bool:

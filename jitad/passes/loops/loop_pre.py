@@ -73,10 +73,11 @@ class _Carried:
         if not any(_is_worth(op) for op in expressions):
             return
         same = [self._computed_for(other, expressions) for other in self.others]
-        for e in roots:
-            if all(e in found for found in same):
-                self._carry(e, expressions, {o: found[e] for o, found in zip(self.others, same)})
-                self._drop(expressions)
+        carried = [e for e in roots if all(e in found for found in same)]
+        for e in carried:
+            self._carry(e, expressions, {o: found[e] for o, found in zip(self.others, same)})
+        if carried:
+            self._drop(expressions)
 
     def _drop(self, expressions: list[Op]) -> None:
         """Drop the expressions that nothing reads any more."""

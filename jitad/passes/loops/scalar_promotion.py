@@ -12,6 +12,8 @@ Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``,
 that of the element.  The array then no longer changes in the loop, and lanes may run around it.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
+If it does nothing else with the array, it may add to other elements too, at any index: sums of several elements that
+do not change, as the cotangents of ``p[0]`` and ``p[1]``, are carried each by itself.
 
 The loop is rotated, so it executes at least once.  A check that fails in the loop raises, and then nobody sees the
 array, which belongs to the program.  So the store may move behind the checks.  The first access must not move ahead of
@@ -31,6 +33,9 @@ from ..analysis.cfg import resolve
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
 
+MOST_SUMS = 8
+"""The most sums that a loop carries for one array beside other elements, as there are registers for them."""
+
 Readers = dict[Value, list[Op]]
 Pair = tuple[Op, Op]
 """A ``get`` of an array, and the update of it that determines which element is promoted."""
@@ -40,8 +45,9 @@ Pair = tuple[Op, Op]
 class Element:
     """The element ``index`` of the array that ``param`` carries.
 
-    ``versions``: the array at the head and after each of the ``updates``, in order.  ``reads``: the ``get`` ops of the
-    element.  ``others``: those of other elements, as is still to be proved.
+    ``versions``: the array at the head and after each of the ``updates``, in order.  Updates of other elements may be
+    among them if all of them are additions that may be reordered.  ``reads``: the ``get`` ops of the element.
+    ``others``: those of other elements, as is still to be proved.
     """
 
     param: Value
@@ -60,6 +66,10 @@ class Element:
         """True if the loop only adds to the element, in any order."""
         return not self.reads and all(op.name == "add_at" and op.attrs.get("acc") for op in self.updates)
 
+    def has(self, update: Op) -> bool:
+        """True if an update is of the element, and not of another one."""
+        return _is_same(update.operands[2:], self.index)
+
 
 def scalar_promotion(module: Module) -> bool:
     """Promote in every loop of normal form, inner loops first; returns True if there is an element to promote."""
@@ -75,10 +85,13 @@ def scalar_promotion(module: Module) -> bool:
                               for e in _elements(forest, loop)[1] for pair in e.pairs])
         for loop in loops:
             ops, found = _elements(forest, loop)
-            for e in found:
-                if apart.issuperset(e.pairs):
+            while found:
+                chosen = [e for e in found if apart.issuperset(e.pairs)]
+                for e in chosen:
                     _promote(ops, loop, e)
                     changed = True
+                more = any(not all(map(e.has, e.updates)) for e in chosen)
+                ops, found = _elements(forest, loop) if more else (ops, [])
     return changed
 
 
@@ -119,14 +132,20 @@ def _element(loop: Loop, p: Value, readers: Readers) -> Element | None:
             (gets if op.name == "get" else following).append(op)
         if not following:
             break
-        if len(following) > 1 or not _is_at_element(following[0], found, loop):
+        if len(following) > 1:
             return None
         found.updates += following
         found.versions.append(following[0].result)
+    fixed = [op for op in found.updates if not _moves(op, loop)]
+    if not fixed or found.versions[-1] is not loop.back_edge().argument(p) or not _passes_only(latch, loop, found):
+        return None
+    found.index = fixed[0].operands[2:]
     for op in gets:
         (found.reads if _is_same(op.operands[1:], found.index) else found.others).append(op)
-    ends_well = found.versions[-1] is loop.back_edge().argument(p)
-    return found if found.updates and ends_well and _passes_only(latch, loop, found) else None
+    if not all(map(found.has, found.updates)):
+        elements = {tuple(v if v.const is None else v.const for v in op.operands[2:]) for op in fixed}
+        return found if found.reordered and not gets and len(elements) <= MOST_SUMS else None
+    return found
 
 
 def _is_access(op: Op, found: Element) -> bool:
@@ -138,12 +157,9 @@ def _is_access(op: Op, found: Element) -> bool:
     return len(at) == found.param.type.rank and not any(v in found.versions for v in op.operands[1:])
 
 
-def _is_at_element(op: Op, found: Element, loop: Loop) -> bool:
-    """True if an update is of the element; the first one determines the index, which does not change in the loop."""
-    at = op.operands[2:]
-    if not found.index:
-        found.index = at
-    return not any(v.block in loop.blocks and v.const is None for v in at) and _is_same(at, found.index)
+def _moves(update: Op, loop: Loop) -> bool:
+    """True if the index of an update changes in the loop."""
+    return any(v.block in loop.blocks and v.const is None for v in update.operands[2:])
 
 
 def _is_same(at: list[Value], index: list[Value]) -> bool:
@@ -199,8 +215,12 @@ def _promote(ops: list[Op], loop: Loop, e: Element) -> None:
     values = {e.param: s}
     mapping: dict[Value, Value] = {}
     for op, version in zip(e.updates, e.versions[1:], strict=True):
-        values[version] = _scalar_update(op, values[op.operands[0]], ops)
-        mapping[version] = e.param
+        before = op.operands[0]
+        if e.has(op):
+            values[version] = _scalar_update(op, values[before], ops)
+            mapping[version] = before
+        else:
+            values[version] = values[before]
     for op in e.reads:
         assert op.block is not None
         op.block.ops.remove(op)

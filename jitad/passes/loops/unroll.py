@@ -9,11 +9,16 @@ from __future__ import annotations
 from ...ir.clone import clone_blocks
 from ...ir.dominance import dominators
 from ...ir.graph import Block, Edge, Function, Module, Value
+from ...ir.types import Scalar, is_float
 from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
 
 MOST_ITERATIONS = 8
 """The largest trip count of a loop that is unrolled.  With 4 or 16 none of 159 ordinary programs has other code."""
+MOST_STEPS = 16
+"""The same for loops of integers alone, as over the bits of a number: LLVM then makes vectors of the loop around it.
+Sixteen bits in reverse take 0.3 of the time.  Sums of floats are left to ``outer_loop``, which is faster.
+"""
 MOST_OPS = 200
 """The most ops of all iterations together.
 
@@ -76,7 +81,8 @@ def _is_small(loop: Loop, blocks: list[Block], trip: int) -> bool:
         if op.results and all(v in fixed or v.const is not None for v in op.operands):
             fixed.update(op.results)
             lookups += op.name == "select"
-    if trip <= MOST_ITERATIONS and trip * len(ops) <= MOST_OPS:
+    whole = all(isinstance(v.type, Scalar) and not is_float(v.type) for op in ops for v in op.results)
+    if trip <= (MOST_STEPS if whole else MOST_ITERATIONS) and trip * len(ops) <= MOST_OPS:
         return True
     size = sum(1 for op in ops if not op.results or op.results[0] not in fixed)
     return lookups >= LEAST_LOOKUPS and trip * size <= MOST_OPS_OF_LOOKUPS

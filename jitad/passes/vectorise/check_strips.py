@@ -74,8 +74,8 @@ class _Test:
         checks = [op for op in self.head.ops if op.name == "check"]
         decided = [op for op in checks if self._want(op.operands[0])]
         others = [op for op in checks if op not in decided]
-        if any(map(self._is_index_test, self.wanted)) and all(_is_of_floats(op.operands[0]) for op in others) and \
-                self._pays(bool(others)):
+        if decided and any(map(self._is_index_test, self.wanted)) and \
+                all(_is_of_floats(op.operands[0]) for op in others) and self._pays(bool(others)):
             self.indices = {v for condition in self.wanted if (v := self._float_index(condition)) is not None}
             _Strips(self.func, self.loop, self.known, decided, self).run()
             self._settle()

@@ -9,7 +9,8 @@ an array, which moves by one element from iteration to iteration of the outer lo
 It also applies if each lane reads a row of its own, and a float is computed along the rows in order.  One addition
 waits for the one before, four cycles, in which the elements of sixteen rows can nearly be loaded: the product of a
 matrix and a vector takes half of the time.  Under fast math LLVM reorders such a sum, and vectors along the rows are
-better, unless they are short and each is followed by transcendental functions, of which lanes make vectors.
+better, unless they are short and each is followed by transcendental functions, of which lanes make vectors.  A float
+that the iterations read on its way, as an angle that adds up along an arm of robots, is computed in order there too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Collection
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
+from ...ir.uses import users
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
 from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
@@ -28,6 +30,7 @@ SHORT_ROW = 64
 numbers, 16 for 64 and 30 for 128, vectors along it 17, 22 and 27 (AMD EPYC)."""
 
 
+REDUCTIONS = {"add": "add", "sub": "add", "mul": "mul", "minimum": "minimum", "maximum": "maximum"}
 SHORT_WINDOW, SHORT_SIDE = 16, 6
 """The longest windows, and sides of windows in nested loops, to which lanes add where only that keeps vectors along
 them from being fast.  A filter's gradient takes lanes 0.66 of the time of vectors along its taps for 8 taps, 0.90 for
@@ -62,7 +65,9 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if not all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) or \
             not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
-    return _row_lengths(dict.fromkeys(forest.innermost[b] for b in blocks), kinds) if fastmath else {}
+    inner = dict.fromkeys(forest.innermost[b] for b in blocks)
+    in_order = not fastmath or any(_is_serial(loop, kinds, free=True) for loop in inner)
+    return {} if in_order else _row_lengths(inner, kinds)
 
 
 def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
@@ -117,12 +122,31 @@ def _loads_rows(op: Op, kinds: Kinds) -> bool:
     return op.name == "get" and isinstance(op.result.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP
 
 
-def _is_serial(loop: Loop, kinds: Kinds) -> bool:
-    """True if a loop carries a float whose varying next value must be computed in order: LLVM cannot vectorise it."""
-    def in_order(v: Value) -> bool:
-        return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
-            not v.op.attrs.get("acc")
-    return any(in_order(v) for v in loop.back_edge().args)
+def _is_serial(loop: Loop, kinds: Kinds, free: bool = False) -> bool:
+    """True if a loop carries a float whose varying next value must be computed in order: LLVM cannot vectorise it.
+
+    ``free``: sums may be reordered, and products.  Those of cotangents always may.
+    """
+    def in_order(p: Value, v: Value) -> bool:
+        if not (isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None):
+            return False
+        return not (free or v.op.attrs.get("acc")) or not _is_reduction(loop, p, v)
+    return any(in_order(p, v) for p, v in loop.back_edge().passed())
+
+
+def _is_reduction(loop: Loop, p: Value, v: Value) -> bool:
+    """True if ``v`` is ``p`` plus terms, times factors, or the least of it and others, and nothing else reads ``p``."""
+    readers = users(op for b in loop.blocks for op in b.ops)
+    at, kind = p, None
+    while at is not v:
+        match readers.get(at, ()):
+            case []:                                         # a block passes it on
+                return True
+            case [op] if op.name in REDUCTIONS and kind in (None, REDUCTIONS[op.name]) and op.operands.count(at) == 1:
+                at, kind = op.result, REDUCTIONS[op.name]
+            case _:
+                return False
+    return v not in readers
 
 
 def _adds_across(loop: Loop, kinds: Kinds) -> bool:
