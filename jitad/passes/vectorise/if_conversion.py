@@ -25,6 +25,9 @@ of a walk, the choice of a direction.  LLVM makes a table of jumps of a chain of
 random walk on a lattice took 1.9 times as long.  The next node of a tree (``2 * n + 1`` or ``2 * n + 2``) and the
 halves of a bisection are such integers: with branches they took 2.9 times as long.
 
+Where a branch is left for its cost, the loop has no vectors, and all is taken back: the branches inside would be
+computed in vain (``_convert``).
+
 Before ``outer_loop`` it also converts branches in loops around others: lanes do not branch, and a conditional sum over
 paths of a random walk then takes an eighth of the time.
 
@@ -58,6 +61,9 @@ MOST = 60
 REDUCTIONS = (frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum"}), frozenset({"maximum"}),
               frozenset({"and"}), frozenset({"or"}), frozenset({"xor"}))
 
+MOST_MASKED = 30
+"""The largest cost of sides that LLVM may still mask itself, as they load or store."""
+
 MOST_AHEAD = 8
 """The largest cost of both sides where they only save a branch.  Without one, edit distances take half of the time."""
 
@@ -81,7 +87,20 @@ def if_conversion(module: Module, around: bool = False) -> None:
             if len(loop.blocks) > 1 and not _is_cold(loop) and (not loop.children or around and _may_be_vector(loop)):
                 heads = [b for b in forest.dom.in_order(loop.blocks) if forest.innermost[b] is loop]
                 lanes = around and loop.parent is not None and _may_be_vector(loop.parent)
-                _Conversion(func, loop, forest.dom.in_order(loop.blocks), lanes).run(heads)
+                _convert(func, loop, forest.dom.in_order(loop.blocks), heads, lanes)
+
+
+def _convert(func: Function, loop: Loop, blocks: list[Block], heads: list[Block], lanes: bool) -> None:
+    """Convert branches of a loop: all that LLVM needs for vectors, unless one of them costs too much."""
+    before = func.blocks[:], [(b, b.ops[:], b.term) for b in blocks]
+    conversion = _Conversion(func, loop, blocks, _may_be_vector(loop), lanes)
+    if not conversion.run(heads) and not loop.children:
+        func.blocks[:], contents = before
+        for b, ops, term in contents:
+            b.ops, b.term = ops, term
+            for op in b.all_ops():
+                op.block = b
+        _Conversion(func, loop, blocks, False, lanes).run(heads)
 
 
 def _is_cold(loop: Loop) -> bool:
@@ -142,20 +161,23 @@ def _chained(blocks: list[Block]) -> set[Value]:
 class _Conversion:
     """Converts the branches of one loop, inner ones first.  ``incoming``: the number of edges into each block.
 
-    ``lanes``: a loop around may run in lanes.
+    ``vectors``: the iterations may be vectors.  ``lanes``: a loop around may run in lanes.
     """
 
-    def __init__(self, func: Function, loop: Loop, blocks: list[Block], lanes: bool) -> None:
-        self.func, self.loop, self.blocks = func, loop, blocks
-        self.vectors = _may_be_vector(loop)
+    def __init__(self, func: Function, loop: Loop, blocks: list[Block], vectors: bool, lanes: bool) -> None:
+        self.func, self.loop, self.blocks, self.vectors = func, loop, blocks, vectors
         self.carried = _carried(blocks, loop, arrays=not self.vectors)
         self.chained = _chained(blocks) if self.vectors and not lanes else set()
         self.incoming = Counter(s for b in blocks for s in b.successors())
         self.uses = Counter(v for b in blocks for op in b.all_ops() for v in op.used())
         self.mapping: Mapping = {}
 
-    def run(self, heads: list[Block]) -> None:
-        """Convert the branches of the blocks ``heads``, which come in order."""
+    def run(self, heads: list[Block]) -> bool:
+        """Convert the branches of the blocks ``heads``, which come in order.
+
+        Returns False if one of them is left for its cost, so that the loop will have no vectors: then the others would
+        be computed in vain.  The change has to be taken back.
+        """
         for head in reversed(heads):
             if head.term is not None and head.term.name == "branch":
                 sides = [self._side(e) for e in head.term.edges]
@@ -163,7 +185,10 @@ class _Conversion:
                 pays = self._pays if self.vectors else self._runs_ahead
                 if self._meet(sides) and (known and pays(sides) or _are_few_integers(sides)):
                     self._convert(head, sides)
+                elif self.vectors and self._meet(sides) and _costs(_apart(_ops(sides))) > MOST_MASKED:
+                    return False
         substitute(self.func, self.mapping)
+        return True
 
     def _side(self, edge: Edge) -> Side:
         block = edge.block
@@ -187,7 +212,7 @@ class _Conversion:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
         ops = _apart(_ops(sides))
-        return sum(OPS[op.name].cost for op in ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
+        return _costs(ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
             isinstance(p.type, Scalar) and p not in self.chained or resolve(self.mapping, x) is resolve(self.mapping, y)
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
 
@@ -199,7 +224,7 @@ class _Conversion:
         join = sides[0][1].block
         ops = _ops(sides)
         apart = _apart(ops)
-        return sum(OPS[op.name].cost for op in apart) <= MOST_AHEAD and all(map(_is_arithmetic, apart)) and not any(
+        return _costs(apart) <= MOST_AHEAD and all(map(_is_arithmetic, apart)) and not any(
             v in self.carried for op in ops for v in op.operands) and all(
             x is y or isinstance(p.type, Scalar) and p.type.is_float and not {x, y} & self.carried
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
@@ -312,6 +337,10 @@ def _is_integer(v: Value) -> bool:
 
 def _is_cheap_integer(op: Op) -> bool:
     return op.name in INTEGER_OPS and all(map(_is_integer, (*op.operands, op.result)))
+
+
+def _costs(ops: list[Op]) -> float:
+    return sum(OPS[op.name].cost for op in ops)
 
 
 def _ops(sides: list[Side]) -> list[Op]:
