@@ -245,9 +245,11 @@ class Flow:
             self._test(earlier, fn.scalar(earlier.operands[0]))
         # Nothing behind the addition reads the index itself, or the common path would copy it to another register.
         opaque = code.call("i64", 'asm "", "=r,0"', ("i64", from_end))
-        fn.values[wrapped.index] = code.arith("sub", "i64", opaque, n)
+        fn.values[wrapped.index] = index = code.arith("sub", "i64", opaque, n)
+        if wrapped.place in op.operands:
+            fn.values[wrapped.place] = code.select(code.icmp("slt", "i64", index, "0"), "i64", from_end, index)
         self._raise(op.attrs["exc"], op.operands[1:])
-        fn.values[wrapped.index] = i
+        fn.values |= {wrapped.index: i, wrapped.place: place}
         code.start(go_on)
         self._open = [earlier for earlier in self._open if self.late[earlier] is not op]
 

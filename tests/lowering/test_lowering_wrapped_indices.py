@@ -160,3 +160,25 @@ def _outcome(call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
     except (ValueError, OverflowError, IndexError) as e:
         return type(e), str(e)
+
+
+@pytest.mark.parametrize("n", [-1, 0, 3])
+def test_a_message_with_the_place_itself(n: int) -> None:
+    """A remainder near its range becomes such a place, which is the index that the message names."""
+    module = Module()
+    module.exceptions.append(ExcInfo("IndexError", "index {} among {}"))
+    func = module.add(Function("f", [I64, I64], [I64]))
+    b = Builder(func.entry)
+    i, size = func.params
+    place = b.select(b.lt(i, 0), b.add(i, size), i)
+    b.check(b.and_(b.ge(place, 0), b.lt(place, size)), 0, place, size)
+    b.ret([place])
+    assert wrapped_indices(func.blocks)
+    f = Compiled(module, "f")
+    for i in range(-4, 5):
+        expected = i + n if i < 0 else i
+        if 0 <= expected < n:
+            assert f(i, n)[0] == expected
+        else:
+            with pytest.raises(IndexError, match=f"index {expected} among {n}"):
+                f(i, n)

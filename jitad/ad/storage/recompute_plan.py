@@ -131,12 +131,12 @@ def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
 
 
 def _runs_in_lanes(sweep: ThereAndBack, loop: Loop) -> bool:
-    """True if one pass is likely to run in lanes, on one thread: the nest carries floats and calls no function.
+    """True if one pass is likely to run in lanes: the nest carries floats and calls no function.
 
     Paths of Heston's model then take an eighth of the time.  Functions are vectors in the forward loop; in a loop that
     saves rows as well they are called one by one, and a barrier option took twice the time.
     """
-    if sweep.module.parallel or sweep.module.gpu:
+    if sweep.module.gpu:
         return False
     inside = [op for child in loop.children for block in child.blocks for op in block.ops]
     return all(OPS[op.name].cost < TRANSCENDENTAL for op in inside)
