@@ -135,7 +135,7 @@ def test_the_first_check_that_fails_raises(at: int) -> None:
 def test_checks_of_indices_stay_before_what_they_guard() -> None:
     f = jit(gathered)
     text = f.inspect("optimized", np.ones(3), np.zeros(600, int))
-    before = text[text.index("^loop("):text.index("^between(")]
+    before = text[text.index("^indices("):text.index("^between(")]
     assert re.findall(r"= get %(\d+)", before) == ["1"]                 # the array of indices, not the numbers
     with pytest.raises(IndexError):
         f(np.ones(3), np.full(600, 10**6))

@@ -200,7 +200,7 @@ class _Strips(Chunks):
 
     def __init__(self, func: Function, loop: Loop, known: Counted, checks: list[Op], test: _Test) -> None:
         super().__init__(func, loop, known, [], [], checks)
-        self.test = test
+        self.test, self.before.name = test, "indices"
 
     def holds(self, b: Builder, values: dict[Value, Value], so_far: Value) -> Value:
         """Emit whether the conditions turn out as they must in this iteration, and in those before it."""

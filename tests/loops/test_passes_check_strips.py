@@ -73,7 +73,7 @@ def texts(f: Any, *args: Any) -> str:
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("at", [AT % 40, AT], ids=["from the start", "from the end too"])
 def test_values_and_gradients(program: Any, at: Any) -> None:
-    assert "^scan(" in texts(jit(program), X, at, W)
+    assert "^indices(" in texts(jit(program), X, at, W)
     assert jit(program)(X, at, W) == pytest.approx(program(X, at, W), rel=1e-12)
     slopes = jit(program, grad=(0, 2)).grad(X, at, W)
     h = 1e-6
@@ -117,7 +117,7 @@ def test_an_index_array_that_is_too_short() -> None:
         f(X, at, W)
 
 
-def test_what_is_not_scanned() -> None:
+def test_what_is_not_tested_ahead() -> None:
     def chained(x: Any, at: Any) -> float:
         s = 0.0
         for k in range(len(at)):
@@ -147,7 +147,7 @@ def test_what_is_not_scanned() -> None:
     at = AT % 40
     for f in (chained, updated, short, cheap):
         compiled = jit(f)
-        assert "^scan(" not in texts(compiled, X, at)
+        assert "^indices(" not in texts(compiled, X, at)
         assert compiled(X, at) == pytest.approx(f(X, at), rel=1e-12)
 
 
@@ -164,7 +164,7 @@ def test_rows_of_an_index_array() -> None:
     f = jit(rows, grad=0)
     for starts in ([0, 100, 640, 700], [-30, -10, 0, 5], [0, 0, 0], [690, 720], [-701, -690], [3, 699, 701]):
         at, bounds = AT % 40, np.array(starts)
-        assert "^scan(" in texts(f, X, at, np.array([0, 1]))
+        assert "^indices(" in texts(f, X, at, np.array([0, 1]))
         try:
             want = rows(X, at, bounds)
         except IndexError as error:
