@@ -11,6 +11,9 @@ import pytest
 from jitad.lowering.llvm.target import Target
 
 from jitad import jit
+from jitad.aot import export
+from jitad.aot.exports import programs
+from jitad.ir.text import print_module
 
 N = 1500                                     # three strips, the last one partial
 
@@ -88,6 +91,11 @@ def test_errors(name: str, position: int, value: float, error: type[Exception], 
         with pytest.raises(error) as plain:
             f(*args)
         assert message.split(" with size")[0] == str(plain.value).split(" with size")[0]
+
+
+def test_a_library_serves_processors_without_fast_gathers() -> None:
+    program = next(programs(export(chosen, "f64[:], i64[:], f64[:]")))
+    assert "wide" not in print_module(program.module)
 
 
 def test_negative_indices_count_from_the_end() -> None:

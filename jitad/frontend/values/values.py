@@ -16,7 +16,7 @@ inspects a value fails immediately instead of computing a wrong result.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -180,12 +180,6 @@ for _op in UNARY:
 
 
 Weak = bool | None
-
-
-def all_weak(kinds: Iterable[Weak]) -> Weak:
-    """True if the result of an operation is weak, whose operands are so; None if it may be."""
-    seen = set(kinds)
-    return False if False in seen else None if None in seen else True
 
 
 class Sym(Operators):

@@ -148,7 +148,8 @@ class FloatFacts:
     def _fits(self, x: Value, name: str) -> bool:
         """True if ``x`` is known not to be too small (``ge``) or too large (``lt``) for an integer."""
         if name == "ge":
-            return any(n in ("ge", "gt") and (self._bound(v, 0) or 0.0) >= -TOO_LARGE for n, v in self._facts(x))
+            bounds = [self._bound(v, 0) for n, v in self._facts(x) if n in ("ge", "gt")]
+            return any(b is not None and b >= -TOO_LARGE for b in bounds)
         limits = [(n, self._bound(v, 1)) for n, v in self._facts(x)]
         return any(b is not None and (n == "lt" and b <= TOO_LARGE or n == "le" and b < TOO_LARGE) for n, b in limits)
 

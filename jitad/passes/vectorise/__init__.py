@@ -15,7 +15,7 @@ Files, in reading order::
     if_conversion   branches between formulas as selects
     predicate       iterations together under an active mask, with inner loops of unknown length
     predicate_tail  the last active elements of a chunk, one by one
-    check_strips      indices that are data, tested before a loop
+    check_strips    indices that are data, tested strip by strip
     speculate       checks assumed to hold for a chunk, and tested afterwards
     fission         transcendental functions of a serial loop, moved to a loop of their own
 """

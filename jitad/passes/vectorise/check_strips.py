@@ -32,8 +32,8 @@ LEAST = 32
 LARGEST = 200
 """The most ops of a loop that is copied."""
 GATHER, ORDERED, WORTH = 2, 4, 3
-"""What a gather costs, and a sum in order, in operations on floats, and how many of these must be left for vectors of
-512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in an image
+"""The costs of a gather, and of a sum in order, in operations on floats, and how many of these must be left for vectors
+of 512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in an image
 0.5; distances between points that are chosen by indices would take 1.0 to 1.6.  With vectors of 256 bits all take
 longer: casts of floats to integers, and gathers, are then made one by one."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from ....errors import ShapeError, TypeInferenceError, UnsupportedError
 from ....ir.graph import Value
 from ....ir.types import BOOL, F64, I64, INSTEAD, U64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
-from ...values.values import Context, Sym, Weak, all_weak
+from ...values.values import Context, Sym, Weak
 from .lengths import alike, count, equal_sizes, none_or_one, size, sizes
 
 Rule = Callable[..., Any]
@@ -53,7 +53,8 @@ def _promote(kinds: tuple[tuple[Scalar, Weak], ...]) -> tuple[Scalar, Weak]:
     specimens = [dtype.np.type(0).item() if weak else dtype.np for dtype, weak in kinds]
     common = from_numpy(np.result_type(*specimens))
     assert common is not None
-    return common, all_weak(weak for _, weak in kinds)
+    seen = {weak for _, weak in kinds}
+    return common, False if False in seen else None if None in seen else True
 
 
 def inexact(dtype: Scalar) -> Scalar:
