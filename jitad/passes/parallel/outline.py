@@ -17,6 +17,9 @@ Attributes of the first call:
   and combine the results (``lowering/threads/parallel_calls.py``);
 * ``uneven``: the iterations probably take different times.
 
+The attribute ``wide`` of a function tells that a loop of the function that it was a part of calls vector functions:
+all parts use the vectors that the whole would use.
+
 For a GPU (``module.gpu``) there is the first call only, and loops of few iterations stay.  Its attribute ``left`` is
 the number of results at the end that are not carried, ``shared`` tells that several threads may share an iteration
 (``share_inner.py``).
@@ -30,6 +33,7 @@ from ...errors import Loc
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import I64, Array, Scalar, Type
 from ...ir.uses import ops_of
 from ..analysis.cfg import own_exit
@@ -61,8 +65,9 @@ def outline(module: Module) -> None:
     if module.gpu:
         rows_in_place(module)
     for func in list(module.functions.values()):
-        forest = loop_forest(func)
+        forest, before = loop_forest(func), len(module.functions)
         todo, sizes, tests = list(forest.roots), Solver(func), list[Block]()
+        wide = any(_is_function(op) for b in func.blocks if forest.loop_of(b) is not None for op in b.ops)
         while todo:
             loop = todo.pop()
             try:
@@ -73,6 +78,14 @@ def outline(module: Module) -> None:
                 todo += loop.children
         if tests:
             serial_copies(func, tests)
+        if wide:
+            for part in (func, *list(module.functions.values())[before:]):
+                part.attrs["wide"] = True
+
+
+def _is_function(op: Op) -> bool:
+    """True for an op that is a vector function in loops, for which the lowering makes all loops of a function wide."""
+    return op.name in OPS and OPS[op.name].vector
 
 
 def _loc(loop: Loop, func: Function) -> Loc:
@@ -129,7 +142,7 @@ class _Outliner:
             role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
         if shared:
             args += map(b.const, (0, 1))
-        stays, before = enough is not None and self.loop.parent is not None, self.loop.preheader
+        stays, before = enough is not None, self.loop.preheader
         if stays:
             own_exit(self.func, _latch(self.loop), exit)
         results = self._call(b, body, args, enough, entry if stays else None, shared)
@@ -140,7 +153,7 @@ class _Outliner:
             self.func.blocks = [x for x in self.func.blocks if x not in self.region]
         roles = ", ".join(f"{p.hint or 'value'}: {role}" for p, role in self.roles.items())
         self.module.notes.append((position, f"several threads{': ' if roles else ''}{roles}"))
-        return [before] if stays else []
+        return [before] if stays and self.loop.parent is not None else []
 
     def _captured(self) -> list[Value]:
         """The values from outside that the loop reads, except those that the function computes again."""
