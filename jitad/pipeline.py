@@ -157,7 +157,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
-    ("adjoint", "loop_load_elimination", _plain(loop_load_elimination)),
     ("adjoint", "dce", _DCE),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
@@ -199,7 +198,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", _plain(partial_sums)),
-    ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
+    ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
     ("optimized", "loop_pre", _plain(loop_pre)),          # lanes read no element at an index that a lane has chosen
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),

@@ -34,23 +34,26 @@ FARTHEST = 2
 UPDATES = frozenset({"set", "add_at"})
 
 
-def loop_load_elimination(module: Module) -> bool:
-    """Carry such values in every loop of one block; expects normal form.  Returns True if there were any."""
+def loop_load_elimination(module: Module, stored: bool = False) -> bool:
+    """Carry such values in every loop of one block; expects normal form.  Returns True if there were any.
+
+    ``stored``: only those that the program has stored before the loop, without a read.
+    """
     changed = False
     for func in module.functions.values():
         if any(op.name in UPDATES for op in func.all_ops()):
             for loop in loop_forest(func).loops:
                 known = counted(loop) if loop.blocks == {loop.head} else None
                 if known is not None and not any(_acts(op) and op.name != "check" for op in loop.head.ops):
-                    changed |= _carry_in(loop, known)
+                    changed |= _carry_in(loop, known, stored)
     return changed
 
 
-def _carry_in(loop: Loop, known: Counted) -> bool:
+def _carry_in(loop: Loop, known: Counted, stored: bool) -> bool:
     """Carry such values of each array of a loop.  The uses are listed once: a long body has hundreds of arrays."""
     changed, readers = False, users(loop.head.ops)
     for p in [p for p in loop.head.params if isinstance(p.type, Array)]:
-        if _Recurrence(loop, known, p, readers).run():
+        if _Recurrence(loop, known, p, readers).run(stored):
             changed, readers = True, users(loop.head.ops)
     return changed
 
@@ -83,7 +86,7 @@ class _Recurrence:
         self.stores: list[Op] = []
         self.loads: list[Op] = []
 
-    def run(self) -> bool:
+    def run(self, stored: bool) -> bool:
         if not self._collect() or not self.stores:
             return False
         places = [self._place(op, 2) for op in self.stores]
@@ -98,7 +101,7 @@ class _Recurrence:
             return False
         most = max(distances.values())
         starts = [self._start(first, d) for d in range(1, most + 1)]
-        if None in starts and any(_acts(op) for op in self.head.ops):
+        if None in starts and (stored or any(_acts(op) for op in self.head.ops)):
             return False
         self._carry(starts, distances, self._stored())
         return True
