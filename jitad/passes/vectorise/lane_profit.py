@@ -116,12 +116,16 @@ def _along_lanes(op: Op, kinds: Kinds) -> bool:
 
 
 def _accesses_rows(op: Op, kinds: Kinds) -> bool:
-    """True if each lane accesses an element of its own row: only an index ahead of the last depends on the lane."""
+    """True if each lane accesses an element of its own row: only an index ahead of the last depends on the lane.
+
+    A store takes a lane about as long as alone, which only pays beside what is computed in order.
+    """
     at = op.operands[OPS[op.name].indices:]
     moving = [v for v in at if kinds[v] != UNIFORM]
     element = op.result if op.name == "get" else op.operands[1]
-    return op.name in ("get", "set") and isinstance(element.type, Scalar) and len(moving) == 1 and \
-        kinds[moving[0]] in STEP
+    assert op.block is not None
+    return isinstance(element.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP and (
+        op.name == "get" or op.name == "set" and _is_serial(kinds.forest.innermost[op.block], kinds))
 
 
 def _is_serial(loop: Loop, kinds: Kinds, free: bool = False) -> bool:
