@@ -198,7 +198,7 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
 
 
 def _gathered(s: Lanes, a: Value, at: Sequence[Value], rest: int) -> Value:
-    """``a[k, l, …]`` for any indices of each lane, as the nearest of some points: of a row if ``rest`` axes are left."""
+    """``a[k, l, …]`` for any indices of each lane, as the nearest of some points; rows if ``rest`` axes are left."""
     b, (rows, *others) = s.b, s.b.dims(a)
     if all(s.kinds[v] != VARYING for v in at):
         raise NoLanes
