@@ -13,8 +13,8 @@ A filter, a prefix sum or a solver of a tridiagonal system waits for the store o
 ten cycles on each, where an addition takes three.  LLVM carries values over one iteration only.
 
 Applies to loops of one block.  The elements that the first iteration reads are those that the program has just stored,
-``x[i, 0] = start``, or they are read before the loop, which then may have no checks.  All stores to the array must be to
-one element, which moves by one in each iteration.
+``x[i, 0] = start``, or they are read before the loop, which then may have no checks.  All stores to the array must be
+to one element, which moves by one in each iteration.
 """
 
 from __future__ import annotations
