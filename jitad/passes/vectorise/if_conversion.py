@@ -110,7 +110,7 @@ def _is_cold(loop: Loop) -> bool:
 def _may_be_vector(loop: Loop) -> bool:
     """True if no op of the loop prevents vectors for certain; lanes, of loops around others, may check."""
     if loop.children:
-        return counted(loop) is not None and all(op.name == "check" or _is_harmless(op)
+        return counted(loop) is not None and all(op.name == "check" or _is_harmless(op) or not OPS[op.name].effect
                                                  for b in loop.blocks for op in b.ops)
     return counted(loop) is not None and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
 
