@@ -198,6 +198,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", _plain(partial_sums)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
+    ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
+    ("optimized", "loop_pre", _plain(loop_pre)),          # lanes read no element at an index that a lane has chosen
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
