@@ -25,7 +25,7 @@ from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
 from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
 
-SHORT_ROW = 64
+SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of a logistic regression takes lanes 6.5 ns for 16
 numbers, 16 for 64 and 30 for 128, vectors along it 17, 22 and 27 (AMD EPYC)."""
 
