@@ -1,4 +1,4 @@
-"""Replaces ``a[i, j] += v`` on zeros, the first access of each element, by ``a[i, j] = v`` on memory that is not cleared.
+"""Replaces ``a[i, j] += v`` on zeros, the first access of each element, by ``a[i, j] = v`` on memory not cleared.
 
 The gradient of a loop over arrays has this form: the adjoint of an array begins as zeros, and each iteration adds to
 its own elements.  To clear the array and to read it again takes two more passes over memory.
