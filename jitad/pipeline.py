@@ -189,11 +189,13 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
-    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", _plain(partial_sums)),
+    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
+    ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
+    ("optimized", "loop_pre", _plain(loop_pre)),          # lanes read no element at an index that a lane has chosen
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),

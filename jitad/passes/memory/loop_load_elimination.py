@@ -12,8 +12,9 @@
 A filter, a prefix sum or a solver of a tridiagonal system waits for the store of the iteration before otherwise: some
 ten cycles on each, where an addition takes three.  LLVM carries values over one iteration only.
 
-Applies to loops of one block without checks, so that the elements that the first iteration reads may be read before
-the loop.  All stores to the array must be to one element, which moves by one in each iteration.
+Applies to loops of one block.  The elements that the first iteration reads are those that the program has just stored,
+``x[i, 0] = start``, or they are read before the loop, which then may have no checks.  All stores to the array must be
+to one element, which moves by one in each iteration.
 """
 
 from __future__ import annotations
@@ -34,23 +35,26 @@ FARTHEST = 2
 UPDATES = frozenset({"set", "add_at"})
 
 
-def loop_load_elimination(module: Module) -> bool:
-    """Carry such values in every loop of one block; expects normal form.  Returns True if there were any."""
+def loop_load_elimination(module: Module, stored: bool = False) -> bool:
+    """Carry such values in every loop of one block; expects normal form.  Returns True if there were any.
+
+    ``stored``: only those that the program has stored before the loop, without a read.
+    """
     changed = False
     for func in module.functions.values():
         if any(op.name in UPDATES for op in func.all_ops()):
             for loop in loop_forest(func).loops:
                 known = counted(loop) if loop.blocks == {loop.head} else None
-                if known is not None and not any(_acts(op) for op in loop.head.ops):
-                    changed |= _carry_in(loop, known)
+                if known is not None and not any(_acts(op) and op.name != "check" for op in loop.head.ops):
+                    changed |= _carry_in(loop, known, stored)
     return changed
 
 
-def _carry_in(loop: Loop, known: Counted) -> bool:
+def _carry_in(loop: Loop, known: Counted, stored: bool) -> bool:
     """Carry such values of each array of a loop.  The uses are listed once: a long body has hundreds of arrays."""
     changed, readers = False, users(loop.head.ops)
     for p in [p for p in loop.head.params if isinstance(p.type, Array)]:
-        if _Recurrence(loop, known, p, readers).run():
+        if _Recurrence(loop, known, p, readers).run(stored):
             changed, readers = True, users(loop.head.ops)
     return changed
 
@@ -83,7 +87,7 @@ class _Recurrence:
         self.stores: list[Op] = []
         self.loads: list[Op] = []
 
-    def run(self) -> bool:
+    def run(self, stored: bool) -> bool:
         if not self._collect() or not self.stores:
             return False
         places = [self._place(op, 2) for op in self.stores]
@@ -96,8 +100,26 @@ class _Recurrence:
         distances = {op: d for op in self.loads if (d := self._distance(first, op)) is not None}
         if not distances:
             return False
-        self._carry(max(distances.values()), distances, self._stored())
+        most = max(distances.values())
+        starts = [self._start(first, d) for d in range(1, most + 1)]
+        if None in starts and (stored or any(_acts(op) for op in self.head.ops)):
+            return False
+        self._carry(starts, distances, self._stored())
         return True
+
+    def _start(self, stored: _Place, distance: int) -> Value | None:
+        """What the program has stored, ahead of the loop, in the element that lies ``distance`` before the first."""
+        array = self.loop.entry_edge().args[self.array.index]
+        wanted = stored.last.without(self.known.iv).minus(Affine(distance))
+        while array.op is not None and array.op.name == "set" and _is_of_element(array.op):
+            place = self._place(array.op, 2)
+            between = wanted.minus(place.last) if place is not None and place.row == stored.row else None
+            if between is None or between.terms:
+                return None
+            if not between.constant:
+                return array.op.operands[1]
+            array = array.op.operands[0]
+        return None
 
     def _collect(self) -> bool:
         """Find the accesses to the array; returns False if it is used otherwise."""
@@ -149,8 +171,8 @@ class _Recurrence:
         assert value is not None
         return value
 
-    def _carry(self, most: int, distances: dict[Op, int], stored: Value) -> None:
-        """Carry the values of the last ``most`` iterations, and let them take the place of the reads."""
+    def _carry(self, starts: list[Value | None], distances: dict[Op, int], stored: Value) -> None:
+        """Carry the values of the last iterations, and let them take the place of the reads."""
         loop, preheader = self.loop, self.loop.preheader
         assert preheader is not None
         entry, back = loop.entry_edge(), loop.back_edge()
@@ -160,9 +182,9 @@ class _Recurrence:
         *row, last = (self._before(v, start, b) for v in self.stores[0].operands[2:])
         array = entry.args[self.array.index]
         carried = []
-        for d in range(1, most + 1):
+        for d, at_first in enumerate(starts, 1):
             carried.append(self.head.add_param(stored.type, f"before{d}"))
-            entry.args.append(b.get(array, *row, b.sub(last, d)))
+            entry.args.append(at_first or b.get(array, *row, b.sub(last, d)))
             back.args.append(carried[d - 2] if d > 1 else stored)
         preheader.term = term
         self.head.ops = [op for op in self.head.ops if op not in distances]

@@ -94,7 +94,7 @@ def _convert(func: Function, loop: Loop, blocks: list[Block], heads: list[Block]
     """Convert branches of a loop: all that LLVM needs for vectors, unless one of them costs too much."""
     before = func.blocks[:], [(b, b.ops[:], b.term) for b in blocks]
     conversion = _Conversion(func, loop, blocks, _may_be_vector(loop), lanes)
-    if not conversion.run(heads) and not loop.children:
+    if not conversion.run(heads):
         func.blocks[:], contents = before
         for b, ops, term in contents:
             b.ops, b.term = ops, term
@@ -110,7 +110,7 @@ def _is_cold(loop: Loop) -> bool:
 def _may_be_vector(loop: Loop) -> bool:
     """True if no op of the loop prevents vectors for certain; lanes, of loops around others, may check."""
     if loop.children:
-        return counted(loop) is not None and all(op.name == "check" or _is_harmless(op)
+        return counted(loop) is not None and all(op.name == "check" or _is_harmless(op) or not OPS[op.name].effect
                                                  for b in loop.blocks for op in b.ops)
     return counted(loop) is not None and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
 
@@ -175,8 +175,8 @@ class _Conversion:
     def run(self, heads: list[Block]) -> bool:
         """Convert the branches of the blocks ``heads``, which come in order.
 
-        Returns False if one of them is left for its cost, so that the loop will have no vectors: then the others would
-        be computed in vain.  The change has to be taken back.
+        Returns False if one of them is left for its cost, so that an innermost loop will have no vectors: then the
+        others would be computed in vain.  The change has to be taken back.
         """
         for head in reversed(heads):
             if head.term is not None and head.term.name == "branch":
@@ -185,7 +185,8 @@ class _Conversion:
                 pays = self._pays if self.vectors else self._runs_ahead
                 if self._meet(sides) and (known and pays(sides) or _are_few_integers(sides)):
                     self._convert(head, sides)
-                elif self.vectors and self._meet(sides) and _costs(_apart(_ops(sides))) > MOST_MASKED:
+                elif self.vectors and not self.loop.children and self._meet(sides) and \
+                        _costs(_apart(_ops(sides))) > MOST_MASKED:
                     return False
         substitute(self.func, self.mapping)
         return True

@@ -7,7 +7,7 @@
 
 All lanes execute an op before the next op.  So if two lanes could store to one element, the value that stays might not
 be the last iteration's.  Each lane must therefore store to elements of its own (``_check_elements``), and it may read
-no others.
+no others, except in rows to which the loop does not store (``alpha[t - 1, r]`` beside ``alpha[t, s] = …``).
 
 Raises ``NoLanes`` if a value has none of these kinds.
 """
@@ -15,11 +15,13 @@ Raises ``NoLanes`` if a value has none of these kinds.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations_with_replacement
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Array, Scalar, Type
 from ...ir.uses import ops_of, users
+from ..analysis.affine import AffineForms
 from ..analysis.loops import Counted, Loop, LoopForest
 
 UNIFORM, RISING, FALLING, VARYING, SHARED = "uniform", "rising", "falling", "varying", "shared"
@@ -38,7 +40,7 @@ class Kinds:
 
     ``blocks``: those of the loop, definitions before uses.  ``pushed``: types of a stack frame → the positions of its
     varying values.  ``sums``: carried scalars that are only added to or subtracted from → these ops of one iteration,
-    in order.
+    in order.  ``reads_shared``: elements of shared arrays are read.
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
@@ -47,6 +49,7 @@ class Kinds:
         self.pushed: dict[tuple[Type, ...], set[int]] = {}
         self.sums: dict[Value, list[Op]] = {}
         self.users = users(ops_of(blocks))
+        self.forms = AffineForms()
         for p, back in zip(loop.head.params, loop.back_edge().args):
             if p is known.iv:
                 continue
@@ -124,7 +127,7 @@ class Kinds:
         if op.name == "dim":
             return
         if op.name == "get" and isinstance(op.result.type, Scalar) and SHARED not in kinds[1:]:
-            return self._note(op.results, VARYING)
+            return self._note(op.results, UNIFORM if all(k == UNIFORM for k in kinds[1:]) else VARYING)
         if op.name not in UPDATES or kinds[0] != SHARED or SHARED in kinds[1:]:
             raise NoLanes
         self._note(op.results, SHARED)
@@ -172,9 +175,24 @@ class Kinds:
                         names[op.result] = root
             for edge in block.term.edges if block.term and names else ():
                 self._check_edge(edge, names)
+        self.reads_shared = any(op.name == "get" for ops in accesses.values() for op in ops)
         for ops in accesses.values():
-            if any(op.name in ("get", "set") for op in ops) and len({self._own_elements(op) for op in ops}) > 1:
-                raise NoLanes
+            for first, second in combinations_with_replacement(ops, 2):
+                both = {first.name, second.name}
+                if ("set" in both or "get" in both and len(both) > 1) and not self._are_apart(first, second) and \
+                        self._own_elements(first) != self._own_elements(second):
+                    raise NoLanes
+
+    def _are_apart(self, first: Op, second: Op) -> bool:
+        """True if two accesses are in different rows: an index of theirs does not change in the loop, and differs."""
+        if "add_slice" in (first.name, second.name):
+            return False
+        for u, v in zip(*(op.operands[OPS[op.name].indices:] for op in (first, second))):
+            between = self.forms.of(u).minus(self.forms.of(v))
+            if between.constant and not between.terms and not any(
+                    w.block in self.loop.blocks for w, _ in self.forms.of(u).terms):
+                return True
+        return False
 
     def _check_edge(self, edge: Edge, names: dict[Value, Value]) -> None:
         """Check that a parameter stands for one shared array, whichever edge is taken."""

@@ -62,7 +62,7 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         windows = [known.trip for loop in inner if (known := counted(loop)) is not None]
         most = SHORT_WINDOW if all(loop.parent is kinds.loop for loop in inner) else SHORT_SIDE
         return {trip: most for trip in windows if trip.block not in kinds.loop.blocks}
-    if not all(_along_lanes(op, kinds) or _loads_rows(op, kinds) for op in accesses) or \
+    if not all(_along_lanes(op, kinds) or _accesses_rows(op, kinds) for op in accesses) or \
             not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
     inner = dict.fromkeys(forest.innermost[b] for b in blocks)
@@ -115,11 +115,17 @@ def _along_lanes(op: Op, kinds: Kinds) -> bool:
     return element and moving == at[-1:] and kinds[at[-1]] in STEP
 
 
-def _loads_rows(op: Op, kinds: Kinds) -> bool:
-    """True if each lane loads an element of its own row: only an index ahead of the last depends on the lane."""
+def _accesses_rows(op: Op, kinds: Kinds) -> bool:
+    """True if each lane accesses an element of its own row: only an index ahead of the last depends on the lane.
+
+    A store takes a lane about as long as alone, which only pays beside what is computed in order.
+    """
     at = op.operands[OPS[op.name].indices:]
     moving = [v for v in at if kinds[v] != UNIFORM]
-    return op.name == "get" and isinstance(op.result.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP
+    element = op.result if op.name == "get" else op.operands[1]
+    assert op.block is not None
+    return isinstance(element.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP and (
+        op.name == "get" or op.name == "set" and _is_serial(kinds.forest.innermost[op.block], kinds))
 
 
 def _is_serial(loop: Loop, kinds: Kinds, free: bool = False) -> bool:

@@ -45,7 +45,9 @@ class Lanes:
         kinds = [self.kinds[v] for v in (*op.operands, *op.results)]
         if op.name in ("push", "pop"):
             return self._frame(op)
-        if SHARED in kinds and op.name != "dim":
+        if SHARED in kinds and op.name == "get" and kinds[-1] == UNIFORM:
+            self.values[op.result] = self.b.get(*map(self.flat, op.operands))
+        elif SHARED in kinds and op.name != "dim":
             self.values[op.result] = (_window_of if op.name == "get" else _update)(self, op)
         elif VARYING in kinds and op.results and self.kinds[op.results[0]] == VARYING:
             rule = _RULES.get(op.name) or (_elementwise if OPS[op.name].elementwise else None)
@@ -183,10 +185,8 @@ def _read_deeper(s: Lanes, op: Op) -> bool:
 def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> Value:
     """``a[i, it + j, …]`` of a uniform array: a slice of ``LANES`` elements along one axis."""
     b, moving = s.b, [k for k, v in enumerate(at) if s.kinds[v] != UNIFORM]
-    if len(moving) != 1:
-        raise NoLanes
-    if s.kinds[at[moving[0]]] not in STEP:
-        return _gathered(s, a, at, moving[0], rest)
+    if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
+        return _gathered(s, a, at, len(rest))
     step = b.const(s.step[s.kinds[at[moving[0]]]])
     sizes = b.dims(a)[len(at):]
     spec: list[Value] = []
@@ -194,18 +194,24 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
         spec += [s.values[v], b.const(LANES), step] if k in moving else [s.flat(v), b.const(1), b.const(1)]
     for n in sizes:
         spec += [b.const(0), n, b.const(1)]
-    rows = b.reshape(b.slice(a, *spec), b.const(LANES), *sizes)
-    return b.transpose(rows, perm=(*range(1, len(sizes) + 1), 0)) if sizes else rows
+    return _last(s, b.reshape(b.slice(a, *spec), b.const(LANES), *sizes), len(sizes))
 
 
-def _gathered(s: Lanes, a: Value, at: Sequence[Value], moving: int, rest: Sequence[object]) -> Value:
-    """``a[…, k, …]`` for any ``k`` of each lane, as the nearest of some points."""
-    b, zero, one = s.b, s.b.const(0), s.b.const(1)
-    if rest:
+def _gathered(s: Lanes, a: Value, at: Sequence[Value], rest: int) -> Value:
+    """``a[k, l, …]`` for any indices of each lane, as the nearest of some points; rows if ``rest`` axes are left."""
+    b, (rows, *others) = s.b, s.b.dims(a)
+    if all(s.kinds[v] != VARYING for v in at):
         raise NoLanes
-    spec = [n for k, v in enumerate(at) for n in (
-        (zero, b.dim(a, axis=k), one) if k == moving else (s.flat(v), one, one))]
-    return b.take(b.reshape(b.slice(a, *spec), b.dim(a, axis=moving)), s.of(at[moving]))
+    index = s.beside(at[0])
+    for v in at[1:]:
+        size, *others = others
+        rows, index = b.mul(rows, size), b.add(b.mul(index, size), s.beside(v))
+    return _last(s, b.take(b.reshape(a, rows, *others), index), rest)
+
+
+def _last(s: Lanes, rows: Value, rest: int) -> Value:
+    """Rows of ``rest`` axes, one for each lane, with the axis of lanes last."""
+    return s.b.transpose(rows, perm=(*range(1, rest + 1), 0)) if rest else rows
 
 
 def _set(s: Lanes, op: Op) -> Value:

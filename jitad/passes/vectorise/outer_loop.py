@@ -20,7 +20,7 @@ iterations.
 
 A check of a varying condition, in an inner loop too, must hold in all lanes.  If it fails in one, the results of the
 chunk are discarded, and the original loop executes it again and raises in the right iteration.  So nothing may be
-stored to shared arrays before such a check.
+stored before such a check to shared arrays that the loop reads.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class _Chunks:
                 values[p] = copy.add_param(lanes_type(p.type) if self.kinds[p] == VARYING else p.type, p.hint)
         for block in order:
             self.lanes.b.at(self.copies[block])
-            for op in block.ops:
+            for op in self._updates_last(block):
                 if op not in self.kinds.adding:
                     self._op(op, block)
             if block is self.loop.latch:
@@ -151,6 +151,20 @@ class _Chunks:
             else:
                 self._leave(block)
         self._end()
+
+    def _updates_last(self, block: Block) -> list[Op]:
+        """The ops of a block, where an update of a shared array waits until the result is read: checks go ahead."""
+        found: list[Op] = []
+        waiting: list[Op] = []
+        for op in block.ops:
+            if op.results and self.kinds[op.results[0]] == SHARED:
+                waiting.append(op)
+                continue
+            if any(w.result in op.operands for w in waiting):
+                found += waiting
+                waiting.clear()
+            found.append(op)
+        return found + waiting
 
     def _op(self, op: Op, block: Block) -> None:
         self.lanes.b.loc = op.loc
@@ -161,7 +175,7 @@ class _Chunks:
 
     def _check(self, op: Op, block: Block) -> None:
         """Emit a varying check: if it does not hold in all lanes, control leaves the chunk."""
-        if self.updated or self._updates_around(block):
+        if self.kinds.reads_shared and (self.updated or self._updates_around(block)):
             raise NoLanes
         b = self.lanes.b
         each, active = self.lanes.of(op.operands[0]), self.lanes.active()

@@ -1,0 +1,187 @@
+"""Lanes and arrays that the loop stores to: rows of a table, paths that are stored, choices that are stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, jit
+
+RNG = np.random.default_rng(3)
+
+
+def same(got: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def table(x: Any, move: Any, back: int = 1) -> Any:
+    """Each row follows from the one before, or from itself."""
+    a = np.zeros((5, len(x)))
+    a[0] = x
+    for t in range(1, 5):
+        for s in range(len(x)):
+            for r in range(len(x)):
+                a[t, s] += a[t - 1, r] * move[r, s]
+            a[t, s] = a[t, s] / (1.0 + a[t - 1, s] ** 2)
+    return a
+
+
+def rows_back(x: Any, move: Any, back: int = 1) -> Any:
+    """Which row is read nobody knows before: it may be the one that is stored."""
+    a = np.ones((5, len(x)))
+    a[0] = x
+    for t in range(1, 5):
+        for s in range(len(x)):
+            v = 0.0
+            for r in range(len(x)):
+                v += a[t - back, r] * move[r, s]
+            a[t, s] = v
+    return a
+
+
+def every_other(x: Any, move: Any, back: int = 1) -> Any:
+    """An inner loop reads the row that is stored, and another one."""
+    a = np.ones((5, len(x)))
+    a[0] = x
+    for t in range(1, 5):
+        for s in range(len(x)):
+            v = 0.0
+            for r in range(2):
+                v += a[t - r, (s + 1) % len(x)] * move[r, s]
+            a[t, s] = v
+    return a
+
+
+@pytest.mark.parametrize("f", [table, rows_back, every_other])
+@pytest.mark.parametrize("n", [2, 16, 17, 37])
+def test_rows_of_a_table(f: Callable[..., Any], n: int) -> None:
+    x, move = RNG.normal(size=n), RNG.normal(size=(n, n)) / n
+    fast = jit(f)
+    assert ("^chunks" in fast.inspect("optimized", x, move, 1)) == (f is table)
+    for back in (0, 1):
+        same(fast(x, move, back), f(x, move, back))
+
+
+def test_gradients_of_a_table() -> None:
+    def ends(x: Any, move: Any) -> float:
+        a = table(x, move)
+        return np.sum(a[4] * a[2])
+    for n in (3, 21):
+        check_grads(ends, (RNG.normal(size=n), RNG.normal(size=(n, n)) / n), order=1)
+
+
+def paths(z: Any, start: float, rate: float) -> Any:
+    """Stored states; the check of the root comes behind stores of the iteration before."""
+    x = np.zeros((z.shape[0], z.shape[1] + 1))
+    for i in range(z.shape[0]):
+        x[i, 0] = start
+        for t in range(z.shape[1]):
+            x[i, t + 1] = x[i, t] + rate * math.sqrt(x[i, t] + 1.0) * z[i, t]
+    return x
+
+
+def test_paths_that_are_stored() -> None:
+    fast = jit(paths)
+    z = RNG.normal(size=(37, 9)) / 4
+    assert "^chunks" in fast.inspect("optimized", z, 0.5, 0.3)
+    for n in (37, 33, 16, 15, 0):
+        same(fast(z[:n], 0.5, 0.3), paths(z[:n], 0.5, 0.3))
+    check_grads(lambda z, s, r: np.sum(paths(z, s, r) ** 2), (z[:18], 0.5, 0.3), order=1)
+    for i, t in ((0, 0), (17, 3), (36, 7)):
+        bad = z.copy()
+        bad[i, t] = -99.0
+        with pytest.raises(ValueError, match="math domain error"):
+            fast(bad, 0.5, 0.3)
+    z[3, 8] = -99.0                                              # nothing is computed from the last state
+    same(fast(z, 0.5, 0.3), paths(z, 0.5, 0.3))
+
+
+def updated_paths(z: Any, x: Any) -> Any:
+    """A check reads what the loop has stored before, so that a chunk could not be executed again."""
+    x = x.copy()
+    for i in range(z.shape[0]):
+        for t in range(z.shape[1]):
+            x[i] = math.sqrt(x[i]) + z[i, t]
+    return x
+
+
+def test_checks_of_what_is_updated() -> None:
+    z, x = abs(RNG.normal(size=(35, 7))), abs(RNG.normal(size=35))
+    same(jit(updated_paths)(z, x), updated_paths(z, x))
+    z[20, 5] = -9.0
+    for f in (jit(updated_paths), updated_paths):
+        with pytest.raises(ValueError, match="math domain error"):
+            f(z, x)
+
+
+def choices(score: Any, move: Any) -> Any:
+    """The best of each column with its index, which is stored and checked behind the loop."""
+    best_of, after = np.zeros(move.shape[1], dtype=np.int64), np.zeros(move.shape[1])
+    for s in range(move.shape[1]):
+        best = 0
+        for r in range(1, len(score)):
+            if score[r] + move[r, s] > score[best] + move[best, s]:
+                best = r
+        best_of[s] = best
+        after[s] = score[best] + 2.0 * move[best, s]
+    return best_of, after
+
+
+@pytest.mark.parametrize("n", [1, 16, 23])
+def test_choices(n: int) -> None:
+    score, move = RNG.normal(size=9), RNG.normal(size=(9, n))
+    move[4] = move[2]
+    fast = jit(choices)
+    assert "^chunks" in fast.inspect("optimized", score, move) or n == 1
+    for k in (9, 2, 1):
+        for got, wanted in zip(fast(score[:k], move[:k]), choices(score[:k], move[:k]), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    with pytest.raises(IndexError):
+        fast(score[:1], move[:0])
+    check_grads(lambda s, m: np.sum(choices(s, m)[1] ** 2), (score, move), order=1)
+
+
+def nearest_rows(p: Any, c: Any) -> float:
+    """The lanes gather a row each, of any length."""
+    total = 0.0
+    for i in range(len(p)):
+        best, at = math.inf, 0
+        for k in range(len(c)):
+            d = abs(p[i, 0] - c[k, 0]) + abs(p[i, 1] - c[k, 1])
+            if d < best:
+                best, at = d, k
+        total += np.sum(c[at] * c[at, 1]) + best
+    return total
+
+
+def test_rows_that_lanes_gather() -> None:
+    fast = jit(nearest_rows)
+    for d in (2, 3, 6):
+        p, c = RNG.normal(size=(40, d)), RNG.normal(size=(5, d))
+        assert "^chunks" in fast.inspect("optimized", p, c)
+        same(fast(p, c), nearest_rows(p, c))
+    check_grads(nearest_rows, (p[:18], c), order=1)
+
+
+def conditional(z: Any, strike: float, scale: float) -> float:
+    """A conditional sum around an inner loop whose reverse sweep keeps arrays."""
+    total = 0.0
+    for i in range(len(z)):
+        v = 1.0
+        for t in range(z.shape[1]):
+            v = max(v + scale * math.sqrt(v) * z[i, t], 0.1)
+        if math.exp(v) > strike:
+            total += math.exp(v) - strike
+    return total
+
+
+def test_conditional_sums_of_gradients() -> None:
+    z = RNG.normal(size=(37, 6))
+    fast = jit(conditional, grad=(1, 2))
+    assert "^chunks" in fast.value_and_grad.inspect("optimized", z, 2.0, 0.3)
+    same(fast(z, 2.0, 0.3), conditional(z, 2.0, 0.3))
+    check_grads(lambda *p: conditional(z, *p), (2.0, 0.3), order=1)
