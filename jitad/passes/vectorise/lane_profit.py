@@ -30,9 +30,8 @@ SHORT_ROW = 128
 of the time of vectors along it, its gradient 1.09; of 192 numbers 0.87 and 1.37 (Intel Xeon with AVX-512)."""
 
 SHORTER_THAN_VECTORS = 7
-"""The longest rows that lanes add up under fast math where nothing follows.  Distances of 5 and 6 numbers take lanes 0.6
-to 0.7 of the time of vectors along the row, which are masked or no vectors at all; of 8 numbers 1.0, of 12 1.1 and of
-16 1.4 (Intel Xeon with AVX-512)."""
+"""The longest rows that lanes add up under fast math where nothing follows.  Distances of 5 and 6 numbers take lanes
+0.6 to 0.7 of the time of vectors along the row, of 8 numbers 1.0, of 12 1.1 and of 16 1.4 (Intel Xeon with AVX-512)."""
 
 REDUCTIONS = {"add": "add", "sub": "add", "mul": "mul", "minimum": "minimum", "maximum": "maximum"}
 SHORT_WINDOW, SHORT_SIDE = 16, 6
