@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import signal
@@ -936,6 +937,26 @@ def run_alone(file: Path, program: str, **env: str) -> str:
     done = subprocess.run([sys.executable, str(file)], env=os.environ | env, text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_call_waits_for_no_thread_that_has_not_begun() -> None:
+    """The workers of these contexts have no threads, as if the processors were busy with other work."""
+    f = jit(squares, parallel=True)
+    expected = f(X, K)
+    for known, _ in list(context._all):
+        known.threads, known.workers = 3, 0
+        context.hire(ctypes.addressof(known))
+    for _ in range(3):
+        assert same(f(X, K), expected)
+    with pytest.raises(IndexError, match="index 77 is out of bounds"):
+        jit(picked, parallel=True)(X, np.array([1, 77, 99, 2]))
+
+
+def picked(x: Any, k: Any) -> Any:
+    out = np.empty(len(k))
+    for i in range(len(k)):
+        out[i] = x[k[i]]
+    return out
 
 
 @pytest.mark.slow
