@@ -29,9 +29,6 @@ SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
 of the time of vectors along it, its gradient 1.09; of 192 numbers 0.87 and 1.37 (Intel Xeon with AVX-512)."""
 
-SHORTER_THAN_VECTORS = 7
-"""The longest rows that lanes add up under fast math where nothing follows.  Distances of 5 and 6 numbers take lanes
-0.6 to 0.7 of the time of vectors along the row, of 8 numbers 1.0, of 12 1.1 and of 16 1.4 (Intel Xeon with AVX-512)."""
 
 REDUCTIONS = {"add": "add", "sub": "add", "mul": "mul", "minimum": "minimum", "maximum": "maximum"}
 SHORT_WINDOW, SHORT_SIDE = 16, 6
@@ -81,14 +78,11 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
 
 
 def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
-    """The trip counts of inner loops, if they are known before the outer loop.
-
-    Rows that transcendental functions follow may be longer.
-    """
+    """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}
     follow = any(OPS[op.name].vector and kinds[op.results[0]] == VARYING
                  for b in kinds.blocks if b not in within for op in b.ops)
-    return _short_trips(inner, kinds, SHORT_ROW if follow else SHORTER_THAN_VECTORS)
+    return _short_trips(inner, kinds, SHORT_ROW) if follow else None
 
 
 def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value, int] | None:
