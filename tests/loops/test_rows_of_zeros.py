@@ -148,8 +148,8 @@ def fewer(x: Any, w: Any) -> float:
     return total
 
 
-PROGRAMS = [fewer, label, label_read_twice, overwritten, row_by_row, filled, blocks, triangle, sometimes, others, before,
-            turned]
+PROGRAMS = [fewer, label, label_read_twice, overwritten, row_by_row, filled, blocks, triangle, sometimes, others,
+            before, turned]
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
@@ -170,7 +170,8 @@ def test_values_and_gradients(f: Callable[..., float]) -> None:
 
 
 @pytest.mark.parametrize("f, cleared", [(row_by_row, False), (label, False), (blocks, False), (turned, True),
-                                        (triangle, True), (sometimes, True)], ids=lambda v: getattr(v, "__name__", str(v)))
+                                        (triangle, True), (sometimes, True)],
+                         ids=lambda v: getattr(v, "__name__", str(v)))
 def test_what_is_cleared(f: Callable[..., float], cleared: bool) -> None:
     """``turned`` fills columns: its loops would have to be exchanged first."""
     rank = 3 if f is blocks else 2
