@@ -53,7 +53,7 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if all(_along_lanes(op, kinds) for op in accesses):
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
-            return None
+            return _short_trips(inner, kinds, SHORT_WINDOW) if all(_sums_up(loop, kinds) for loop in inner) else None
         if not accesses and any(_adds_across(loop, kinds) for loop in inner) and \
                 all(_may_be_vectors(loop, kinds, fastmath) for loop in inner):
             return _short_trips(inner, kinds, LANES - 1)
@@ -153,6 +153,12 @@ def _is_reduction(loop: Loop, p: Value, v: Value) -> bool:
             case _:
                 return False
     return v not in readers
+
+
+def _sums_up(loop: Loop, kinds: Kinds) -> bool:
+    """True if all that a loop carries are sums whose order is free, as those of windows."""
+    return all(a.op is not None and bool(a.op.attrs.get("acc")) and kinds[a] == VARYING and _is_reduction(loop, p, a)
+               for p, a in loop.back_edge().passed() if p is not loop.head.params[0])
 
 
 def _adds_across(loop: Loop, kinds: Kinds) -> bool:
