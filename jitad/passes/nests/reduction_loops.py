@@ -27,7 +27,7 @@ from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 STEPS = {"sum": "add", "max": "maximum", "min": "minimum"}
-STARTS = {"sum": -0.0, "max": float("-inf"), "min": float("inf")}
+STARTS = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 MOST_AXES = 2
 """The most axes of a reduction: windows of images have two."""
 
