@@ -16,8 +16,6 @@ written so after differentiation only: of several that are equal, derivatives of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...ir.builder import Builder
 from ...ir.graph import Function, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
@@ -144,38 +142,38 @@ class _Rewriting:
 
     def _loops(self, op: Op) -> Value:
         """Emit the loops of a reduction; returns the result."""
-        b, v = self.b, op.operands[0]
-        assert isinstance(v.type, Array)
+        b, v, t = self.b, op.operands[0], op.result.type
+        assert isinstance(v.type, Array) and isinstance(t, Scalar)
         b.loc = op.loc
         sizes = [self._size(v, k) for k in range(v.type.rank)]
-        start = self.before.const(STARTS[op.name], op.result.type)
-        step: Callable[[Value, Value], Value] = lambda total, x: b.emit(
-            STEPS[op.name], total, x, **({"acc": True} if op.name == "sum" else {}))
+        start = self.before.const(STARTS[op.name], t)
         if op.name != "sum" or all(n.const for n in sizes):
-            return self._nest(v, step, sizes, [], start)
+            return self._nest(op, sizes, [], start)
         some = self.before.const(True)
         for n in sizes:
             some = self.before.and_(some, self.before.lt(0, n))
         enter, skip, after = (self.func.new_block(name) for name in ("preheader", "skip", "after"))
-        result = after.add_param(op.result.type)
+        result = after.add_param(t)
         b.branch(some, enter, [], skip, [])
         b.at(skip)
-        b.jump(after, [b.const(0.0, op.result.type)])
+        b.jump(after, [start])
         b.at(enter)
-        b.jump(after, [self._nest(v, step, sizes, [], start)])
+        b.jump(after, [self._nest(op, sizes, [], start)])
         b.at(after)
         return result
 
-    def _nest(self, v: Value, step: Callable[[Value, Value], Value], sizes: list[Value], at: list[Value],
-              total: Value) -> Value:
+    def _nest(self, op: Op, sizes: list[Value], at: list[Value], total: Value) -> Value:
         """Emit the loop over an axis, and those over the next ones in it; ends behind it, with the new total."""
         b = self.b
         head, behind = self.func.new_block("loop"), self.func.new_block("exit")
         i, inside, passed = head.add_param(I64, "it"), head.add_param(total.type), behind.add_param(total.type)
         b.jump(head, [b.const(0), total])
         b.at(head)
-        found = self._nest(v, step, sizes, [*at, i], inside) if len(at) + 1 < len(sizes) else \
-            step(inside, self._element(v, [*at, i]))
+        if len(at) + 1 < len(sizes):
+            found = self._nest(op, sizes, [*at, i], inside)
+        else:
+            free = {"acc": True} if op.name == "sum" else {}
+            found = b.emit(STEPS[op.name], inside, self._element(op.operands[0], [*at, i]), **free)
         following = b.add(i, 1)
         b.branch(b.lt(following, sizes[len(at)]), head, [following, found], behind, [found])
         b.at(behind)
