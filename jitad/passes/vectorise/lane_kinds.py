@@ -43,7 +43,7 @@ class Kinds:
     ``blocks``: those of the loop, definitions before uses.  ``pushed``: types of a stack frame → the positions of its
     varying values.  ``sums``: carried scalars that are only added to or subtracted from → these ops of one iteration,
     in order.  ``collected``: carried sums that inner loops continue → the additions.  ``reads_shared``: elements of
-    shared arrays are read.
+    shared arrays are read.  ``names``: a value of a shared array → the parameter of the loop that it comes from.
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
@@ -200,7 +200,7 @@ class Kinds:
     def _check_elements(self) -> None:
         """Check that shared arrays are carried as themselves, and that no two lanes update one element by a store."""
         accesses: dict[Value, list[Op]] = {}
-        names = {p: p for p in self.loop.head.params if self[p] == SHARED}
+        names = self.names = {p: p for p in self.loop.head.params if self[p] == SHARED}
         for block in self.blocks:
             for op in block.ops:
                 if op.operands and op.operands[0] in names and (op.name in UPDATES or op.name == "get"):

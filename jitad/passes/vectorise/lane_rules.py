@@ -178,8 +178,8 @@ class CollectedSums:
             for t in trips:
                 most = before.mul(most, before.maximum(t, 0))
             room = before.add(room, most)
-        b, t = self.lanes.b, _terms_type(adds[0].result)
-        return b.as_type(b.emit_op("empty", [room, b.const(LANES)], dtype=t.dtype).result, type=t), b.const(0)
+        b, kind = self.lanes.b, _terms_type(adds[0].result)
+        return b.as_type(b.emit_op("empty", [room, b.const(LANES)], dtype=kind.dtype).result, type=kind), b.const(0)
 
     def enter(self, p: Value, block: Block) -> None:
         """Give a block the parameters for ``p``, a value of such a sum."""

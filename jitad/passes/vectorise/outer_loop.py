@@ -192,8 +192,21 @@ class _Chunks:
         fine, failing = self.func.new_block("fine"), self.func.new_block("failing")
         b.branch(holds, fine, [], failing, [])
         b.at(failing)
-        b.jump(self.latch, [b.const(False), *self.carried])
+        b.jump(self.latch, [b.const(False), *(self._now(p, block) if self.kinds[p] == SHARED else v
+                                              for p, v in zip(self.loop.head.params[1:], self.carried))])
         b.at(fine)
+
+    def _now(self, array: Value, block: Block) -> Value:
+        """The value of a shared array in a block, so far: passing an older one would cost a copy."""
+        names, values, above = self.kinds.names, self.lanes.values, self.kinds.forest.dom.idom
+        while True:
+            made = [v for op in reversed(block.ops) for v in op.results if v in values]
+            for v in (*made, *block.params):
+                if names.get(v) is array:
+                    return values[v]
+            higher = above[block]
+            assert higher is not None
+            block = higher
 
     def _updates_around(self, block: Block) -> bool:
         """True if an inner loop around ``block`` updates a shared array, perhaps in an earlier iteration."""
