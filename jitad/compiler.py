@@ -27,7 +27,6 @@ from .frontend.values.lattice import UNBOUND
 from .ir.graph import Module
 from .ir.text import print_module
 from .ir.types import Array
-from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
 from .lowering.llvm import capi, float_state
@@ -81,8 +80,6 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
     kept too (``Compiled.portable``).
     """
     clock = _Clock()
-    if options.parallel:
-        openmp.functions()
     with no_collection():
         program = traced(fun, signature, options, leaves, widened)
         _refuse_arrays_elsewhere(program)

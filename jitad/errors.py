@@ -143,7 +143,7 @@ class CompileError(JitadError):
 
 
 class DeviceError(JitadError):
-    """No GPU driver, no device, no OpenMP runtime, or a launch that failed."""
+    """No GPU driver, no device, or a launch that failed."""
 
 
 class NondifferentiableWarning(UserWarning):

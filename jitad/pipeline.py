@@ -58,6 +58,7 @@ from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
 from .passes.nests.packing import packing
+from .passes.nests.panels import panels
 from .passes.nests.partial_sums import partial_sums
 from .passes.nests.scalarise import scalarise
 from .passes.nests.window_adjoints import window_adjoints
@@ -118,10 +119,6 @@ def _scalarise(derived: bool) -> Pass:
     return _then(lambda module: scalarise(module, derived), _SIMPLIFY)
 
 
-def _packing(derived: bool) -> Pass:
-    return _then(lambda module: packing(module, derived), _SIMPLIFY, _CSE)
-
-
 def _on_nests(change: Callable[[Module], bool]) -> Pass:
     """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
     return _then(change, _SIMPLIFY, _LICM, _DCE)
@@ -162,7 +159,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
-    ("adjoint", "packing", _packing(derived=False)),
+    ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
@@ -190,18 +187,18 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
-    ("optimized", "packing", _packing(derived=True)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
-    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", _plain(partial_sums)),
+    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
     ("optimized", "loop_pre", _plain(loop_pre)),          # lanes read no element at an index that a lane has chosen
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "stride_versioning", _plain(stride_versioning)),
@@ -236,6 +233,7 @@ NOT_ON_GPU = frozenset((
     "interchange",
     "matrix_products",
     "packing",
+    "panels",
     "partial_sums",
     "privatisation",
     "batch",
@@ -296,12 +294,6 @@ def _scalarised(module: Module) -> None:
     scalarise(module, derived=True)
 
 
-def _packed(module: Module) -> None:
-    """Packing of structures and of rows."""
-    for derived in (False, True):
-        packing(module, derived)
-
-
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
@@ -313,7 +305,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
-    "interchange": _interchanged, "matrix_products": _products, "packing": _packed,
+    "interchange": _interchanged, "matrix_products": _products, "packing": packing, "panels": panels,
     "partial_sums": partial_sums,
     "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,

@@ -4,8 +4,8 @@ All rounds are interleaved, and the best ones are compared: if the machine does 
 as its slowest share, and medians measure the other work.  ``python -m bench.compiler.parallel`` prints the table.  The
 harness, which uses one core, runs it in a process of its own with all cores.
 
-Processor time shows the speed-up even on a busy machine: it is the time of one thread, over that of the calling thread
-or of all the others together, whichever is more.
+Processor time is the time of one thread, over that of the calling thread or of all the others together, whichever is
+more.  On a busy machine it is a lower bound of the speed-up: the caller takes shares that others have not begun.
 """
 
 from __future__ import annotations

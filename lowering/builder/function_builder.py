@@ -58,7 +58,8 @@ class FunctionBuilder(ABC):
         self.block: Block = func.entry                   # the block being lowered
         self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
-        self.width = ""                                  # the attribute of a function that prefers the widest vectors
+        # The attribute of a function that prefers the widest vectors.
+        self.width = module.target.full_width if func.attrs.get("wide") else ""
         self.group = ""                                  # of the accesses of the current block to memory, if any
         self.failure = self.body.label("fail")
         self.status = self.body.phi("i32", self.failure, "status")

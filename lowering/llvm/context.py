@@ -16,7 +16,8 @@ field has eight bytes.
 * ``blocks_…``: memory for large results, see ``result_buffers``; null if there is none.
 * ``next``: the link of a free list of contexts.
 * ``threads``: the number of threads that a loop may use; ``workers``: the contexts of all but the first of them, or
-  null until they are needed (``hire``).  ``job``, ``share``: the work of a worker's context (``thread_pool.py``).
+  null until they are needed (``hire``).  ``number``: which of them this is.  ``job``, ``share``: what it works on;
+  ``offer``, ``queue``, ``asleep``, ``wake``: how it gets work (``thread_pool.py``).
 * ``floats``: the floating-point state of the caller while the body runs in another one (``float_state.py``), or 0.
 """
 
@@ -29,14 +30,15 @@ import os
 import struct
 import threading
 
-from ...kernels import openmp
 from .address_space import reserved
 from .capi import immortal
 
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
           "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next",
-          "threads", "workers", "job", "share", "floats")
-SIZE = 8 * len(FIELDS)
+          "threads", "workers", "job", "share", "floats", "number", "wake", "offer", "asleep", "queue")
+LINE = 64
+SIZE = -(-8 * len(FIELDS) // LINE) * LINE
+SEMAPHORE = 64             # bytes of a ``sem_t``, at most
 
 # Statuses of compiled functions besides 0 and (number of the exception) + 1.
 RECURSION, MEMORY, INTERRUPT = -1, -2, -3
@@ -71,12 +73,13 @@ _lock = threading.Lock()
 def new() -> int:
     """The address of a new context for the current thread; raises ``MemoryError`` if no address space is left."""
     region = _reserve()
-    context = Context()
+    memory = ctypes.create_string_buffer(SIZE + LINE)           # no two contexts are on one cache line
+    context = Context.from_buffer(memory, -ctypes.addressof(memory) % LINE)
     base = ctypes.addressof(ctypes.c_char.from_buffer(region))
     context.arena_base = context.arena_top = context.arena_high = base
     context.arena_end = base + len(region) - 128               # an allocation aligns its start after the size test
     context.polls = POLL_PERIOD
-    context.threads = openmp.threads()
+    context.threads = threads()
     with _lock:
         _all.append(immortal((context, region)))
     context.stack_limit = _stack_bottom() + GUARD              # for callers that do not use ``Lease``
@@ -94,17 +97,31 @@ def hire(address: int) -> int:
     except MemoryError:
         context.threads = 1
         return 0
-    for worker in workers:
+    semaphores = ctypes.create_string_buffer(SEMAPHORE * len(workers))
+    for i, worker in enumerate(workers):
         Context.from_address(worker).threads = 1                # nested parallel loops run on one thread
+        Context.from_address(worker).wake = ctypes.addressof(semaphores) + SEMAPHORE * i
     with _lock:
-        _crews.append(immortal(workers))
+        _crews.append(immortal((workers, semaphores)))
     context.workers = ctypes.addressof(workers)
     return 1
 
 
-_crews: list[ctypes.Array[ctypes.c_size_t]] = []
+_crews: list[tuple[ctypes.Array[ctypes.c_size_t], ctypes.Array[ctypes.c_char]]] = []
 HIRE = immortal(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(hire))
 """``hire`` for machine code, with or without the GIL."""
+
+
+MOST_THREADS = 256
+
+
+def threads() -> int:
+    """The number of threads to use: ``JITAD_NUM_THREADS``, ``OMP_NUM_THREADS``, or the cores of the process."""
+    for name in ("JITAD_NUM_THREADS", "OMP_NUM_THREADS"):
+        wanted = os.environ.get(name, "").split(",")[0].strip()
+        if wanted.isdigit() and int(wanted) > 0:
+            return min(int(wanted), MOST_THREADS)
+    return min(len(os.sched_getaffinity(0)), MOST_THREADS)
 
 
 def _reserve() -> mmap.mmap:

@@ -2,7 +2,8 @@
 
 Files, in reading order::
 
-    thread_pool     routines that run a job on several threads
+    thread_pool     jobs, shares, and the threads of a context
+    work_stealing   the routines that share a job's work
     bit_loops       loops that end after a few iterations
     safepoints      polls for signals in loops
     parallel_nests  nests over large arrays, divided into shares

@@ -71,17 +71,19 @@ def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> l
     code.start(ask)
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
     crew = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
-    shares = code.call("i64", smin, ("i64", crew), ("i64", walk.n), hint="shares")
-    code.branch(code.icmp("sgt", "i64", shares, "1", hint="c"), several, alone)
+    wanted = code.arith("mul", "i64", crew, str(thread_pool.SHARES), flags="nuw nsw")
+    shares = code.call("i64", smin, ("i64", wanted), ("i64", walk.n), hint="shares")
+    threads = code.call("i64", smin, ("i64", crew), ("i64", shares), hint="threads")
+    code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
     code.start(several)
-    leave(_on_threads(fn, walk, job, share, shares, many=True))
+    leave(_on_threads(fn, walk, job, share, shares, threads))
     code.start(alone)
-    leave(in_place() if inside else _on_threads(fn, walk, job, share, "1", many=False))
+    leave(in_place() if inside else _on_threads(fn, walk, job, share, "1", "1"))
     code.start(after)
     return list(outs)
 
 
-def _on_threads(fn: FunctionBuilder, walk: Walk, job: str, share: str, shares: str, many: bool) -> list[str]:
+def _on_threads(fn: FunctionBuilder, walk: Walk, job: str, share: str, shares: str, threads: str) -> list[str]:
     """Fill the job, and run its shares: on threads, or at once if there is one."""
     code = fn.code
     fn.count_iterations(walk.n, walk.each)
@@ -89,13 +91,13 @@ def _on_threads(fn: FunctionBuilder, walk: Walk, job: str, share: str, shares: s
     mark = code.load("ptr", top, hint="mark")
     rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
     words = {thread_pool.at(name): value for name, value in {
-        "shares": ("i64", shares), "threads": ("i64", shares), "trip": ("i64", walk.n), "rows": ("ptr", rows),
+        "shares": ("i64", shares), "threads": ("i64", threads), "trip": ("i64", walk.n), "rows": ("ptr", rows),
         "width": ("i64", str(width)), "share": ("ptr", share)}.items()}
     for i, (value, t) in enumerate(walk.captured.items()):
         words[_argument(i)] = ("i8", code.cast("zext", "i1", value, "i8")) if t == "i1" else (t, value)
     for offset, word in words.items():
         code.store(*word, _at(code, job, offset))
-    if many:
+    if threads != "1":
         status = code.call("i32", thread_pool.run(fn.writer), ("ptr", "%ctx"), ("ptr", job), hint="status")
         fn.require(code.icmp("eq", "i32", status, "0", hint="c"), status)
     else:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from jitad.kernels import blas, openmp
+from jitad.kernels import blas
 from jitad.lowering.jit import cpu
-from jitad.lowering.llvm import float_state
+from jitad.lowering.llvm import context, float_state
 from jitad.lowering.llvm.emit import Writer
 from jitad.lowering.math.options import Options
 from jitad.lowering.threads import parallel_nests
@@ -252,12 +248,12 @@ def test_python_threads_have_their_own_state() -> None:
     assert all(checks) and checks and seen == [(0.0, True)]
 
 
-# --- threads of the runtime ---------------------------------------------------------------------------
+# --- worker threads ----------------------------------------------------------------------------------
 
 @pytest.fixture
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three threads, even for little work."""
-    monkeypatch.setattr(openmp, "threads", lambda: 3)
+    monkeypatch.setattr(context, "threads", lambda: 3)
     monkeypatch.setattr(outline, "ENOUGH", 0)
     monkeypatch.setattr(parallel_nests, "ENOUGH", 0)
     use_threads(3)
@@ -280,7 +276,7 @@ def test_all_threads_of_a_parallel_loop_flush_and_restore(three_threads: None) -
     flush, plain = (jit(rows, parallel=True, flush_subnormals=flag) for flag in (True, False))
     for _ in range(3):
         assert np.all(flush(a) == 0.0)
-        assert np.array_equal(plain(a), rows_in_order(a))        # the same threads of the runtime
+        assert np.array_equal(plain(a), rows_in_order(a))        # on the same threads
 
 
 def rows_in_order(a: np.ndarray) -> np.ndarray:
@@ -293,37 +289,6 @@ def test_all_threads_of_a_nest_flush_and_restore(three_threads: None) -> None:
     for _ in range(2):
         assert np.all(flush(a) == 0.0)
         assert np.array_equal(plain(a), np.sqrt(a * 0.1))
-
-
-FRESH = """
-import ctypes
-import numpy as np
-from jitad import jit
-from jitad.kernels import openmp
-def rows(a):
-    out = np.zeros(len(a))
-    for i in range(len(a)):
-        total = 0.0
-        for j in range(a.shape[1]):
-            total += np.sin(a[i, j]) * 0.1
-        out[i] = total
-    return out
-a = np.full((640, 3000), 3e-308)
-print(np.all(jit(rows, parallel=True, flush_subnormals=True)(a) == 0))       # makes the threads of the runtime
-seen = []
-member = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(float("3e-308") * float("0.1") > 0))
-run = ctypes.CFUNCTYPE(None, type(member), ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-run(openmp.functions()["GOMP_parallel"])(member, None, 3, 0)
-print(seen)
-"""
-
-
-@pytest.mark.slow
-def test_threads_made_during_a_call_do_not_inherit_its_state(tmp_path: Path) -> None:
-    (tmp_path / "fresh.py").write_text(FRESH)
-    done = subprocess.run([sys.executable, str(tmp_path / "fresh.py")], text=True, capture_output=True,
-                          env=os.environ | {"JITAD_NUM_THREADS": "3"})
-    assert done.stdout == "True\n[True, True, True]\n", done.stderr
 
 
 @pytest.mark.skipif(blas.library() is None, reason="no BLAS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import signal
@@ -15,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.kernels import openmp
 from jitad.lowering.jit.invoke import invoke
 from jitad.lowering.llvm import context
 from jitad.lowering.threads import parallel_nests
 
-from jitad import DeviceError, check_grads, grad, jit, vmap
+from jitad import check_grads, grad, jit, vmap
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.passes.parallel import outline
 from tests.kernels.test_lowering_arrays_random import COLUMNS, ROWS, programs
@@ -38,7 +38,7 @@ def use_threads(count: int) -> None:
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three threads, even for little work."""
-    monkeypatch.setattr(openmp, "threads", lambda: 3)
+    monkeypatch.setattr(context, "threads", lambda: 3)
     monkeypatch.setattr(outline, "ENOUGH", 0)
     monkeypatch.setattr(outline, "ELEMENT", 0)
     monkeypatch.setattr(parallel_nests, "ENOUGH", 0)
@@ -939,9 +939,29 @@ def run_alone(file: Path, program: str, **env: str) -> str:
     return done.stdout
 
 
+def test_a_call_waits_for_no_thread_that_has_not_begun() -> None:
+    """The workers of these contexts have no threads, as if the processors were busy with other work."""
+    f = jit(squares, parallel=True)
+    expected = f(X, K)
+    for known, _ in list(context._all):
+        known.threads, known.workers = 3, 0
+        context.hire(ctypes.addressof(known))
+    for _ in range(3):
+        assert same(f(X, K), expected)
+    with pytest.raises(IndexError, match="index 77 is out of bounds"):
+        jit(picked, parallel=True)(X, np.array([1, 77, 99, 2]))
+
+
+def picked(x: Any, k: Any) -> Any:
+    out = np.empty(len(k))
+    for i in range(len(k)):
+        out[i] = x[k[i]]
+    return out
+
+
 @pytest.mark.slow
-def test_a_forked_process_has_one_thread(tmp_path: Path) -> None:
-    """GNU's runtime would wait for threads that the child does not have."""
+def test_a_forked_process_makes_its_own_threads(tmp_path: Path) -> None:
+    """The child does not have those of its parent."""
     out = run_alone(tmp_path / "forks.py", """
         import os, numpy as np
         from jitad import jit
@@ -971,11 +991,4 @@ def test_the_environment_tells_how_many_threads(monkeypatch: pytest.MonkeyPatch)
                 m.delenv(name, raising=False)
             for name, value in given.items():
                 m.setenv(name, value)
-            assert openmp.threads() == count
-
-
-def test_without_a_runtime_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openmp, "_candidates", lambda: iter(["libnothing.so.1"]))
-    monkeypatch.setattr(openmp, "functions", openmp.functions.__wrapped__)
-    with pytest.raises(DeviceError, match="OpenMP.*\n.*apt install libgomp1"):
-        jit(squares, parallel=True)(X, K)
+            assert context.threads() == count

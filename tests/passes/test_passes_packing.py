@@ -1,4 +1,4 @@
-"""Packed structures and rows: values, gradients, sizes that do not fit, and what the passes leave in the IR."""
+"""Packed structures and panels of rows: values, gradients, sizes that do not fit, what is left in the IR."""
 
 from __future__ import annotations
 
@@ -77,7 +77,39 @@ def test_rows() -> None:
             assert compiled(a, v, count) == pytest.approx(steps(a, v, count), rel=1e-12, abs=1e-12)
     a, v = 0.3 * rng.normal(size=(19, 18)), rng.normal(size=18)
     check_grads(steps, (a, v, 3), order=1)
-    assert "transpose" in str(jit(steps).inspect("optimized", a, v, 3))
+    assert "panels" in str(jit(steps).inspect("optimized", a, v, 3))
+
+
+def gates(u: Any, b: Any, h0: Any, n: int) -> float:
+    """Two rows of one matrix for each state, and columns that begin with the second one."""
+    h = h0.copy()
+    size, total = len(h0), 0.0
+    for _ in range(n):
+        new = np.zeros(size)
+        for i in range(size):
+            gate, state = b[i], b[size + i]
+            for k in range(size):
+                gate += u[i, k + 1] * h[k]
+                state += u[size + i, k + 1] * h[k]
+            new[i] = np.tanh(state) / (1.0 + np.exp(-gate))
+            total += new[i] * new[i]
+        h = new
+    return total
+
+
+@pytest.mark.parametrize("fastmath", [False, True])
+def test_rows_of_gates(fastmath: bool) -> None:
+    rng = np.random.default_rng(3)
+    compiled = jit(gates, grad=(0, 1, 2), fastmath=fastmath)
+    for n in (0, 7, 16, 21):
+        args = 0.3 * rng.normal(size=(2 * n, n + 2)), rng.normal(size=2 * n), rng.normal(size=n), 5
+        value, grads = compiled.value_and_grad(*args)
+        assert value == pytest.approx(gates(*args), rel=1e-12, abs=1e-12)
+        step = [rng.normal(size=g.shape) for g in grads]
+        ahead, behind = (gates(*(x + t * d for x, d in zip(args, step)), 5) for t in (1e-6, -1e-6))
+        slope = sum(float(np.sum(g * d)) for g, d in zip(grads, step))
+        assert slope == pytest.approx((ahead - behind) / 2e-6, rel=1e-6, abs=1e-8)
+    assert str(compiled.inspect("optimized", *args)).count("^fill") >= 2
 
 
 def test_windows_over_rows_stay() -> None:
@@ -94,6 +126,8 @@ def test_windows_over_rows_stay() -> None:
     (steps, (np.ones((20, 20)), np.ones(21), 3)),
     (steps, (np.ones((21, 20)), np.ones(21), 3)),
     (sheared, (np.ones((22, 20)), np.ones(20), 4)),
+    (gates, (np.ones((39, 22)), np.ones(40), np.ones(20), 3)),
+    (gates, (np.ones((40, 20)), np.ones(40), np.ones(20), 3)),
 ])
 def test_indices_that_are_out_of_bounds(f: Callable[..., float], args: tuple[Any, ...]) -> None:
     with pytest.raises(IndexError) as expected:

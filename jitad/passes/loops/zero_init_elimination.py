@@ -1,93 +1,204 @@
-"""Replaces ``a[i] += v`` on zeros, executed once for each ``i``, by ``a[i] = v`` on memory that is not cleared.
+"""Replaces ``a[i, j] += v`` on zeros, the first access of each element, by ``a[i, j] = v`` on memory not cleared.
 
 The gradient of a loop over arrays has this form: the adjoint of an array begins as zeros, and each iteration adds to
-its own element.  To clear the array and to read it again takes two more passes over memory.
+its own elements.  To clear the array and to read it again takes two more passes over memory.
 
-For a loop in which ``i`` runs from 0 to ``n`` or back, and nothing else accesses the array::
+For nested loops in which ``i`` runs from 0 to ``n`` or back, and ``j`` to ``m``::
 
-    a0 = fill(0, n)                             a0 = empty(n)
-                                     becomes
-    ^loop(i, a): … add_at(a, v, i)              ^loop(i, a): … set(a, v, i)
+    a0 = fill(0, n, m)                              a0 = empty(n, m)
+    ^loop(i, a):                                    ^loop(i, a):
+      ^inner(j, b): … add_at(b, v, i, j)  becomes     ^inner(j, b): … set(b, v, i, j)
+      … add_at(c, w, i, k) …                          … add_at(c, w, i, k) …
+
+What follows in an iteration may access the elements of this iteration, row ``i``, at will.  If the update is a ``set``
+already, as where a program fills an array of zeros, only the zeros go.
 
 ``v + 0`` is stored instead of ``v`` unless the addition may be reordered (``acc``), because 0 + −0 is 0.
 
-If the array may be longer than the loop, the part that the loop does not reach is cleared.  It is mostly empty.  If the
-trip count is a constant, that part is mostly large, and the whole array is cleared as before.
+If an array of one axis may be longer than the loop, the part that the loop does not reach is cleared.  It is mostly
+empty.  If the trip count is a constant, that part is mostly large, and the whole array is cleared as before.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...ir.builder import Builder
-from ...ir.graph import Module, Op, Value
+from ...ir.dominance import Dominators
+from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms, atom
-from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+
+UPDATES = frozenset(("add_at", "set"))
 
 
 def zero_init_elimination(module: Module) -> None:
-    """Rewrite every such loop; expects normal form."""
+    """Rewrite every such nest; expects normal form."""
     for func in module.functions.values():
-        if any(op.name == "add_at" for op in func.all_ops()):
-            forest, readers = loop_forest(func), users(func.all_ops())
-            for loop in forest.loops:
-                known = counted(loop)
-                if known is not None and loop.exit is not None:
-                    for p in loop.head.params:
-                        op = _update(forest, loop, known, p, readers)
-                        if op is not None and _is_zeros(loop.entry_edge().args[p.index]):
-                            _rewrite(loop, known, p, op)
+        updates = [op for op in func.all_ops() if op.name in UPDATES]
+        if updates and loop_forest(func).loops:
+            search = _Search(func)
+            for op in updates:
+                nest = search.nest(op)
+                if nest is not None:
+                    _rewrite(nest, op)
 
 
-def _is_zeros(v: Value) -> bool:
-    """True if ``v`` is a one-dimensional array of +0."""
-    if v.op is None or v.op.name != "fill" or not isinstance(v.type, Array) or v.type.rank != 1:
+class _Search:
+    """Looks for the nests whose iterations access elements of their own."""
+
+    def __init__(self, func: Function) -> None:
+        self.forest, self.readers, self.forms = loop_forest(func), users(func.all_ops()), AffineForms()
+        self.dom: Dominators = self.forest.dom
+        self.known: dict[Loop, Counted] = {loop: k for loop in self.forest.loops if loop.exit is not None
+                                           if (k := counted(loop)) is not None}
+
+    def nest(self, op: Op) -> list[tuple[Loop, Value]] | None:
+        """The loops around an update, one for each index, with the parameters that carry its array.
+
+        Innermost first.  The update is the first access of each element, and the nest begins with zeros.
+        """
+        array, at = op.operands[0], op.operands[2:]
+        t, block = array.type, op.block
+        assert isinstance(t, Array) and block is not None
+        loop, found = self.forest.loop_of(block), list[tuple[Loop, Value]]()
+        if t.rank != len(at) or not isinstance(op.operands[1].type, Scalar):
+            return None
+        for index in reversed(at):
+            if loop not in self.known or array.owner is not loop.head or not self._enumerates(index, self.known[loop]):
+                return None
+            found.append((loop, array))
+            if loop.preheader is None:
+                return None
+            array, loop = loop.entry_edge().args[array.index], loop.parent
+        if not _is_fill(array, op) or not self._covers(array, found) or not self._is_always(op, found):
+            return None
+        axes = range(len(at))
+        return found if all(self._own(*level, axis, at[axis]) for level, axis in zip(found, reversed(axes))) else None
+
+    def _enumerates(self, index: Value, known: Counted) -> bool:
+        """True if ``index`` takes each value below the trip count once: it is ``iv``, or ``trip - 1 - iv``."""
+        form, last = self.forms.of(index), self.forms.of(known.trip).plus(Affine(-1))
+        return form.is_same(atom(known.iv)) or form.is_same(last.minus(atom(known.iv)))
+
+    def _covers(self, array: Value, nest: Sequence[tuple[Loop, Value]]) -> bool:
+        """True if the trip counts are the sizes; an array of one axis may be longer than the loop."""
+        assert array.op is not None
+        sizes, trips = array.op.operands[1:], [self.known[loop].trip for loop, _ in reversed(nest)]
+        return len(nest) == 1 or all(n is trip or n.const is not None and n.const == trip.const
+                                     for n, trip in zip(sizes, trips))
+
+    def _is_always(self, op: Op, nest: Sequence[tuple[Loop, Value]]) -> bool:
+        """True if the update is the first access of an iteration of the innermost loop, and always executed there.
+
+        An outer loop must always execute the inner one, unless that has no iteration.
+        """
+        (loop, array), *_ = nest
+        assert op.block is not None and loop.latch is not None
+        if not self.dom.dominates(op.block, loop.latch) or any(r is not op and r.name != "dim"
+                                                               for r in self.readers[array]):
+            return False
+        return all(self._is_first(inner, outer, carried) and self._runs(inner, outer)
+                   for (inner, _), (outer, carried) in zip(nest, nest[1:]))
+
+    def _is_first(self, inner: Loop, outer: Loop, array: Value) -> bool:
+        """True if nothing reads ``array`` in an iteration of ``outer`` that comes to ``inner`` later."""
+        if any(not r.edges and r.name != "dim" for r in self.readers[array]):
+            return False
+        todo = [e.block for r in self.readers[array] for e in r.edges
+                if array in e.args and e.block is not inner.head and e.block in outer.blocks]
+        seen = {outer.head, *todo}
+        while todo:
+            fresh = [b for b in todo.pop().successors() if b in outer.blocks and b not in seen]
+            seen.update(fresh)
+            todo += fresh
+        return inner.head not in seen
+
+    def _runs(self, inner: Loop, outer: Loop) -> bool:
+        """True if each iteration of ``outer`` comes to ``inner``, or to the test that it has an iteration."""
+        before, latch, trip = inner.preheader, outer.latch, self.known[inner].trip
+        assert before is not None and latch is not None
+        while not self.dom.dominates(before, latch):
+            guard = self.dom.idom.get(before)
+            if guard is None or guard not in outer.blocks or guard.term is None or guard.term.name == "switch" or \
+                    self.forest.loop_of(guard) is not outer:
+                return False
+            if guard.term.name == "branch" and not (self.dom.dominates(guard.term.edges[0].block, before)
+                                                    and self._is_test(guard.term.operands[0], trip)):
+                return False
+            before = guard
+        return True
+
+    def _is_test(self, v: Value, trip: Value) -> bool:
+        """True for ``0 < trip``, also if it has been computed ahead: other paths to the join pass what is undefined."""
+        if v.op is None and v.block in self.dom.preds:
+            passed = {e.argument(v) for b in self.dom.preds[v.block] if b.term is not None
+                      for e in b.term.edges if e.block is v.block}
+            tests = [x for x in passed if x is not None and not (x.op is not None and x.op.name == "undef")]
+            return len(tests) == 1 and len(tests) < len(passed) and tests[0].op is not None and \
+                self._is_test(tests[0], trip)
+        return v.op is not None and v.op.name == "lt" and v.op.operands[0].const == 0 and v.op.operands[1] is trip
+
+    def _own(self, loop: Loop, param: Value, axis: int, index: Value) -> bool:
+        """True if an iteration accesses the array at ``index`` only, and passes it on to the next one."""
+        form, names, todo = self.forms.of(index), {param}, [param]
+        while todo:
+            v = todo.pop()
+            for op in self.readers.get(v, ()):
+                if op.block not in loop.blocks or op.name == "dim":
+                    continue
+                if op.edges:
+                    if v in op.operands or op.name == "call":
+                        return False
+                    fresh = [p for e in op.edges if e.block in loop.blocks for p, a in e.passed() if a is v]
+                elif op.name in UPDATES and op.operands[1] is not v:
+                    fresh = [op.result]
+                elif op.name == "get":
+                    fresh = []
+                else:
+                    return False
+                first = 2 if op.name in UPDATES else 1
+                if not op.edges and (len(op.operands) <= first + axis or
+                                     not self.forms.of(op.operands[first + axis]).is_same(form)):
+                    return False
+                todo += [p for p in fresh if p not in names]
+                names.update(fresh)
+        joins = [p for p in names if p.op is None and p is not param]
+        return loop.back_edge().args[param.index] in names and all(
+            p.owner is not loop.head and all(e.argument(p) in names for b in self.dom.preds[p.block]
+                                             if b.term is not None for e in b.term.edges if e.block is p.block)
+            for p in joins)
+
+
+def _is_fill(v: Value, op: Op) -> bool:
+    """True if ``v`` is an array of +0, or of any number if ``op`` replaces it."""
+    if v.op is None or v.op.name != "fill":
         return False
     known = v.op.operands[0].const
-    return known is not None and known == 0 and math.copysign(1.0, known) > 0
+    return op.name == "set" or known is not None and known == 0 and math.copysign(1.0, known) > 0
 
 
-def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, readers: dict[Value, list[Op]]) -> Op | None:
-    """The only op that uses the array ``p``, if each iteration adds to an element of its own by it."""
-    if len(readers.get(p, ())) != 1:
-        return None
-    op, latch = readers[p][0], loop.latch
-    if op.name != "add_at" or op.operands[0] is not p or not isinstance(op.operands[1].type, Scalar):
-        return None
-    assert op.block is not None and latch is not None
-    if forest.loop_of(op.block) is not loop or not forest.dom.dominates(op.block, latch):
-        return None
-    back = loop.back_edge().args
-    passed_on = back[p.index] is op.result and back.count(op.result) == 1
-    if not passed_on or any(user is not latch.term for user in readers[op.result]):
-        return None
-    return op if _enumerates(op.operands[2], known) else None
-
-
-def _enumerates(index: Value, known: Counted) -> bool:
-    """True if ``index`` takes each value below the trip count once: it is ``iv``, or ``trip - 1 - iv``."""
-    forms = AffineForms()
-    form, last = forms.of(index), forms.of(known.trip).plus(Affine(-1))
-    return form.is_same(atom(known.iv)) or form.is_same(last.minus(atom(known.iv)))
-
-
-def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:
-    entry = loop.entry_edge()
+def _rewrite(nest: Sequence[tuple[Loop, Value]], op: Op) -> None:
+    outer, p = nest[-1]
+    known, entry = counted(outer), outer.entry_edge()
     fill = entry.args[p.index].op
-    assert fill is not None and loop.preheader is not None and isinstance(p.type, Array)
-    b, n = Builder(loop.preheader, fill.loc), fill.operands[1]
-    if n is known.trip or known.trip.const is None:
-        zeros = b.emit_op("empty", [n], dtype=p.type.dtype).result
-        if n is not known.trip:
+    assert fill is not None and known is not None and outer.preheader is not None and isinstance(p.type, Array)
+    b, sizes = Builder(outer.preheader, fill.loc), fill.operands[1:]
+    n = sizes[0]
+    if len(sizes) > 1 or n is known.trip or known.trip.const is None:
+        zeros = b.emit_op("empty", sizes, dtype=p.type.dtype).result
+        if len(sizes) == 1 and n is not known.trip:
             reached = b.minimum(known.trip, n)
             rest = b.fill(fill.operands[0], b.sub(n, reached))
             zeros = b.set_slice(zeros, rest, reached, b.const(1))
         entry.args[p.index] = b.as_type(zeros, type=p.type)
-    if p.type.dtype.is_float and not op.attrs.get("acc"):
-        _add_zero(op)
-    op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
+    if op.name == "add_at":
+        if p.type.dtype.is_float and not op.attrs.get("acc"):
+            _add_zero(op)
+        op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
 
 
 def _add_zero(op: Op) -> None:

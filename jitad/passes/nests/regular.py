@@ -43,7 +43,7 @@ class Regular:
         needed: dict[Loop, None] = {}
         loop, at = self.forest.loop_of(block), block
         while loop is not None and loop.latch is not None:
-            if self.dom.dominates(at, loop.latch if leaving else self._onward(loop)):
+            if self.dom.dominates(at, loop.latch if leaving else self.onward(loop)):
                 if loop is outer:
                     return list(needed)
                 if loop.preheader is None:
@@ -62,7 +62,7 @@ class Regular:
             at = guard
         return None
 
-    def _onward(self, loop: Loop) -> Block:
+    def onward(self, loop: Loop) -> Block:
         """The only block from which the loop goes on, if ``break`` passes the number of an exit to the latch."""
         latch = loop.latch
         assert latch is not None and latch.term is not None

@@ -26,8 +26,8 @@ products of matrices 20, sums over pairs with a branch 35), and transcendental f
 where an index depends on data (a sparse product takes 30, springs 60).  ``SERIAL``: each addition waits for the one
 before (a triangular system takes 110), or functions are called one by one (``exp`` takes 90, ``sin`` 190)."""
 ENOUGH = 50_000_000
-"""The least time of a loop for several threads, in picoseconds.  With ``OMP_WAIT_POLICY=passive`` it takes the calling
-thread 9 to 18 µs to wake another one and to wait for it, and the other 5 to 20 (AMD EPYC, beside other work)."""
+"""The least time of a loop for several threads, in picoseconds.  Waking a thread that sleeps takes the calling thread
+3 to 5 µs, and the other begins 5 to 20 µs later."""
 MOST, LARGEST = 1 << 20, 1 << 40
 """Bounds of trip counts and of durations, so that the estimate cannot wrap."""
 UNKNOWN, UNCOUNTED = 8, 32

@@ -2,22 +2,25 @@
 
 A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried…, captured…) -> (carried…, last…)``, which
 executes the iterations from ``first`` to before ``end``.  A call over [0, m), followed by a call over [m, n) with its
-results, is equal to a call over [0, n).  So the call ``@f.loop(0, n, …)`` replaces the loop.  An estimate of the time
-that the loop takes decides whether it pays to wake the threads (``duration.py``)::
+results, is equal to a call over [0, n).  An estimate of the time that the loop takes decides whether it pays to wake
+the threads (``duration.py``).  Otherwise the loop runs as it is, in the code around it::
 
     branch time >= ENOUGH, ^threads, ^alone
     ^threads:  call @f.loop(0, n, …) {threads, uneven}
-    ^alone:    call @f.loop(0, n, …)
+    ^alone:    jump ^loop(0, …)
 
-A loop in a serial one stays at ``^alone``, as it is: it may be short, and run often (``serial_copy.py``).
+A loop in a serial one may be short, and run often (``serial_copy.py``).
 
-Attributes of the first call:
+Attributes of the call:
 
 * ``threads``: the role of each result (``independence.py``), by which the lowering may divide the range between threads
   and combine the results (``lowering/threads/parallel_calls.py``);
 * ``uneven``: the iterations probably take different times.
 
-For a GPU (``module.gpu``) there is the first call only, and loops of few iterations stay.  Its attribute ``left`` is
+The attribute ``wide`` of a function tells that a loop of the function that it was a part of calls vector functions:
+all parts use the vectors that the whole would use.
+
+For a GPU (``module.gpu``) there is the call only, and loops of few iterations stay.  Its attribute ``left`` is
 the number of results at the end that are not carried, ``shared`` tells that several threads may share an iteration
 (``share_inner.py``).
 
@@ -30,6 +33,7 @@ from ...errors import Loc
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import I64, Array, Scalar, Type
 from ...ir.uses import ops_of
 from ..analysis.cfg import own_exit
@@ -61,8 +65,9 @@ def outline(module: Module) -> None:
     if module.gpu:
         rows_in_place(module)
     for func in list(module.functions.values()):
-        forest = loop_forest(func)
+        forest, before = loop_forest(func), len(module.functions)
         todo, sizes, tests = list(forest.roots), Solver(func), list[Block]()
+        wide = any(_is_function(op) for b in func.blocks if forest.loop_of(b) is not None for op in b.ops)
         while todo:
             loop = todo.pop()
             try:
@@ -73,6 +78,14 @@ def outline(module: Module) -> None:
                 todo += loop.children
         if tests:
             serial_copies(func, tests)
+        if wide:
+            for part in (func, *list(module.functions.values())[before:]):
+                part.attrs["wide"] = True
+
+
+def _is_function(op: Op) -> bool:
+    """True for an op that is a vector function in loops, for which the lowering makes all loops of a function wide."""
+    return op.name in OPS and OPS[op.name].vector
 
 
 def _loc(loop: Loop, func: Function) -> Loc:
@@ -113,7 +126,7 @@ class _Outliner:
         return left
 
     def run(self) -> list[Block]:
-        """Outline the loop; returns the block of the test, if the loop also stays in a serial one."""
+        """Outline the loop; returns the block of the test, if the loop is in a serial one."""
         position = _loc(self.loop, self.func)
         captured = self._captured()
         body = self._body(captured)
@@ -129,18 +142,19 @@ class _Outliner:
             role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
         if shared:
             args += map(b.const, (0, 1))
-        stays, before = enough is not None and self.loop.parent is not None, self.loop.preheader
-        if stays:
+        before = self.loop.preheader
+        if enough is not None:
             own_exit(self.func, _latch(self.loop), exit)
-        results = self._call(b, body, args, enough, entry if stays else None, shared)
+            self._test(b, enough, entry)
+        results = self._call(b, body, args, shared)
         finals = dict(zip([*(self.loop.back_edge().args[p.index] for p in self.carried), *self.left], results))
         finals[self.known.next] = self.known.trip
         b.jump(exit, [finals.get(a, a) for a in exit_args])
-        if not stays:
+        if enough is None:
             self.func.blocks = [x for x in self.func.blocks if x not in self.region]
         roles = ", ".join(f"{p.hint or 'value'}: {role}" for p, role in self.roles.items())
         self.module.notes.append((position, f"several threads{': ' if roles else ''}{roles}"))
-        return [before] if stays else []
+        return [before] if enough is not None and self.loop.parent is not None else []
 
     def _captured(self) -> list[Value]:
         """The values from outside that the loop reads, except those that the function computes again."""
@@ -238,48 +252,30 @@ class _Outliner:
         time = b.mul(b.minimum(trip, MOST), each)
         return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
-    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None,
-              entry: list[Value] | None, shared: bool) -> list[Value]:
-        """Emit the calls, and place the builder behind them; returns the results.
-
-        Without a condition there is only that on several threads.  With ``entry``, the arguments of its head, the loop
-        itself stays for one thread, and the builder is behind the call only.
-        """
-        func = self.func
-        roles = (*self.roles.values(), *["last"] * len(self.left))
-        if enough is None:
-            block, results = b.block, b.call_then(body.name, args, body.result_types)
-            assert block is not None and block.term is not None
-            block.term.attrs["threads"] = roles
-            block.term.attrs["left"] = len(self.left)
-            if shared:
-                block.term.attrs["shared"] = True
-            return results
-        many, one = func.new_block("threads"), func.new_block("alone")
-        before = b.block
+    def _test(self, b: Builder, enough: Value, entry: list[Value]) -> None:
+        """Emit the test, before the loop itself and the call, where the builder continues."""
+        many, one, before = self.func.new_block("threads"), self.func.new_block("alone"), b.block
         b.branch(enough, many, [], one, [])
-        if entry is not None:
-            assert before is not None and before.term is not None
+        assert before is not None and before.term is not None
+        if self.loop.parent is not None:
             before.term.attrs["rare"] = True                 # what the loop itself needs stays in registers
-            b.at(one)
-            b.jump(self.loop.head, entry)
-            b.at(many)
-            return self._on_threads(b, body, args, roles)
-        after = func.new_block("together")
         b.at(one)
-        b.jump(after, b.call_then(body.name, args, body.result_types))
+        b.jump(self.loop.head, entry)
         b.at(many)
-        b.jump(after, self._on_threads(b, body, args, roles))
-        b.at(after)
-        return [after.add_param(t) for t in body.result_types]
 
-    def _on_threads(self, b: Builder, body: Function, args: list[Value], roles: tuple[str, ...]) -> list[Value]:
+    def _call(self, b: Builder, body: Function, args: list[Value], shared: bool) -> list[Value]:
+        """Emit the call, and place the builder behind it; returns the results."""
         block = b.block
         results = b.call_then(body.name, args, body.result_types)
         assert block is not None and block.term is not None
-        block.term.attrs["threads"] = roles
-        if self._is_uneven():
-            block.term.attrs["uneven"] = True
+        attrs = block.term.attrs
+        attrs["threads"] = (*self.roles.values(), *["last"] * len(self.left))
+        if self.module.gpu:
+            attrs["left"] = len(self.left)
+            if shared:
+                attrs["shared"] = True
+        elif self._is_uneven():
+            attrs["uneven"] = True
         return results
 
     def _is_uneven(self) -> bool:
