@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
-from ..ir.graph import Op, Value
+from ..ir.graph import Block, Op, Value
 from ..ir.types import Scalar, Stack, carries_adjoint, dims_of
 from .activity import differentiable_operands
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO, spread
@@ -21,6 +21,7 @@ class Adjoints:
         self.active = active
         self.b = Builder()
         self.env: Env = {}
+        self.block: Block | None = None                 # of the op whose contributions are added
 
     def zero(self, v: Value) -> Value:
         return self.b.stack_empty() if isinstance(v.type, Stack) else self.b.typed(self.b.zeros_like(v), v.type)
@@ -48,12 +49,30 @@ class Adjoints:
         return self.b.reshape(g, *self.b.dims(x)) if dims_of(g.type) else self.b.broadcast_to(g, *self.b.dims(x))
 
     def update(self, x: Value, how: str, v: Value, at: Sequence[Value]) -> None:
-        if x in self.active:
+        if x in self.active and not (how == "add_slice" and self._added_to_whole(x, v, at)):
             have = self.env.get(x)
             x_bar = have if have is not None else self.b.zeros_like(x)
             self.env[x] = self.b.emit(how, x_bar, v, *at, acc=True)
 
+    def _added_to_whole(self, x: Value, v: Value, at: Sequence[Value]) -> bool:
+        """Add to a part of the row ``x`` in the adjoint of its array, if there is that, but none of the row yet.
+
+        An adjoint of the row would be cleared, and then be added as a whole.
+        """
+        get, b = x.op, self.b
+        if get is None or get.name != "get" or get.block is not self.block or x in self.env:
+            return False
+        a, *indices = get.operands
+        a_bar = self.env.get(a)
+        if a not in self.active or a_bar is None:
+            return False
+        part = b.broadcast_to(v, *[1] * len(indices), *b.dims(v))
+        rows = [y for i in indices for y in (i, b.const(1))]
+        self.env[a] = b.emit("add_slice", a_bar, part, *rows, *at, acc=True)
+        return True
+
     def op(self, op: Op) -> None:
+        self.block = op.block
         if op.name == "push":
             return self._push(op)
         if op.name == "pop":

@@ -2,7 +2,8 @@
 
 A loop records the arena's top on entry (its *mark*).  At the end of an iteration everything above the mark is garbage
 except the arrays that are carried on.  ``arena_runtime``'s ``recycle`` moves these (into one of two spaces used
-alternately, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.  On return ``keep`` moves the
+alternately, so that ``a, b = b, a`` is no special case) and lowers the top to the mark; small ones it lets lie for some
+iterations.  On return ``keep`` moves the
 results down to the function's own mark.  Nothing is released while a stack of frames is live, since frames hold
 pointers to arrays: in loops that carry a stack and push, and in functions that return one.  Arrays that no frame
 holds keep one address in all iterations of such a loop (``loop_buffers.py``).

@@ -13,6 +13,11 @@ from ..llvm.emit import Writer
 # The words of a loop: its mark; the address ``space`` and size ``half`` of the two spaces; the space in use (0 or 1).
 LOOP_WORDS = 4
 
+SHIFT, CACHED = 1, 1 << 18
+"""``recycle`` moves nothing while what lies above the mark is at most ``2 ** SHIFT`` times as large as the arrays that
+it would move, fits a second-level cache, and leaves room: a time stepper then copies its arrays in every third or
+fourth step only."""
+
 _FIELDS = """  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
   %high.at = getelementptr inbounds i8, ptr %ctx, i64 {high}
   %end.at = getelementptr inbounds i8, ptr %ctx, i64 {end}
@@ -65,6 +70,17 @@ lower:
   store i64 %mark, ptr %top.at, align 8
   ret void
 room:
+  %most = shl i64 %need, {shift}
+  %few = icmp ule i64 %above, %most
+  %cached = icmp ule i64 %above, {cached}
+  %end = load i64, ptr %end.at, align 8
+  %free = sub i64 %end, %top
+  %wanted = add i64 %most, %above
+  %roomy = icmp ule i64 %wanted, %free
+  %small = and i1 %few, %cached
+  %waits = and i1 %small, %roomy
+  br i1 %waits, label %give.up, label %places
+places:
   %fits = icmp ule i64 %need, %half
   br i1 %fits, label %move, label %grow
 grow:
@@ -73,7 +89,6 @@ grow:
   %space1 = and i64 %top63, -64
   %both1 = shl i64 %half1, 1
   %mark1 = add i64 %space1, %both1
-  %end = load i64, ptr %end.at, align 8
   %possible = icmp ule i64 %mark1, %end
   br i1 %possible, label %grown, label %give.up
 give.up:
@@ -84,9 +99,9 @@ grown:
   store i64 %half1, ptr %half.at, align 8
   br label %move
 move:
-  %new.mark = phi i64 [ %mark, %room ], [ %mark1, %grown ]
-  %new.space = phi i64 [ %space, %room ], [ %space1, %grown ]
-  %new.half = phi i64 [ %half, %room ], [ %half1, %grown ]
+  %new.mark = phi i64 [ %mark, %places ], [ %mark1, %grown ]
+  %new.space = phi i64 [ %space, %places ], [ %space1, %grown ]
+  %new.half = phi i64 [ %half, %places ], [ %half1, %grown ]
   %other = xor i64 %side, 1
   store i64 %other, ptr %side.at, align 8
   %shift = mul i64 %other, %new.half
@@ -251,4 +266,4 @@ def define(writer: Writer) -> None:
     fields = _FIELDS.format(**at)
     writer.function("jitad.overlap", _OVERLAP.format())
     for name, text in ROUTINES.items():
-        writer.function(name, text.format(fields=fields))
+        writer.function(name, text.format(fields=fields, shift=SHIFT, cached=CACHED))

@@ -3,7 +3,9 @@
 ``fastmath`` allows LLVM to reassociate and to multiply by reciprocals.  Both reduce the number of operations, and both
 may lengthen the way from a carried value to its next one: ``a * x + b * y`` with ``y`` carried is one operation behind
 ``y``, ``(x + (b / a) * y) * a`` would be three.  The iterations of such a loop are a chain, whose length is their time.
-A sum or a product that carries nothing else is no such chain: reassociated, it is computed in vectors.
+A sum or a product that carries nothing else is no such chain: reassociated, it is computed in vectors.  A division by
+what does not wait is left to LLVM: if the divisor does not change, a product with its reciprocal takes a third of the
+time.
 
 A product that is not part of the chain, and that a sum of the chain adds, is not contracted with the sum: the chain
 would wait for a fused operation, of four cycles on many processors, instead of an addition, of three or less.
@@ -28,9 +30,10 @@ def recurrences(forest: LoopForest) -> set[Op]:
     position = {block: i for i, block in enumerate(forest.dom.order)}
     for loop in forest.loops:
         if not loop.children:
-            for cycle in _cycles(loop, sorted(loop.blocks, key=position.__getitem__)):
+            for values in _cycles(loop, sorted(loop.blocks, key=position.__getitem__)):
+                cycle = {v.op for v in values if v.op is not None}
                 if not any({op.name for op in cycle} <= names for names in _REDUCTIONS):
-                    found |= cycle
+                    found |= {op for op in cycle if op.name != "div" or op.operands[1] in values}
     return found
 
 
@@ -40,8 +43,8 @@ def products_beside(chains: set[Op]) -> set[Op]:
             if v.op is not None and v.op.name == "mul" and v.op not in chains}
 
 
-def _cycles(loop: Loop, blocks: list[Block]) -> list[set[Op]]:
-    """The ops of each cycle of scalar floats in a loop, through its parameters or through elements of an array."""
+def _cycles(loop: Loop, blocks: list[Block]) -> list[set[Value]]:
+    """The values of each cycle of scalar floats in a loop, through its parameters or through elements of an array."""
     following: dict[Value, list[Value]] = {}
     for block in blocks:
         for v in block.params:
@@ -63,7 +66,7 @@ def _cycles(loop: Loop, blocks: list[Block]) -> list[set[Op]]:
         if value in following:
             following[value].append(result)
     components = strongly_connected(following, following)
-    return [{v.op for v in component if v.op is not None} for component in components if len(component) > 1]
+    return [set(component) for component in components if len(component) > 1]
 
 
 def _through_memory(loop: Loop, blocks: list[Block]) -> list[tuple[Value, Value]]:

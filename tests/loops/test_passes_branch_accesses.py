@@ -201,3 +201,26 @@ def test_an_index_that_only_one_side_may_use_raises_there_only() -> None:
         compiled(x, np.ones(4), 3)
     with pytest.raises(IndexError):
         compiled(x, np.ones(5), -9)
+
+
+def within_reach(x: Any, pairs: Any) -> Any:
+    """A costly side that adds to elements at indices that are read."""
+    force = np.zeros(len(x))
+    for k in range(len(pairs)):
+        i, j = pairs[k, 0], pairs[k, 1]
+        d = x[i] - x[j]
+        if d * d < 1.0:
+            inverse = 1.0 / (d * d + 0.25)
+            c = inverse * (inverse * inverse - 1.0) * d
+            force[i] += c
+            force[j] -= c
+    return force
+
+
+def test_forces_stay_on_their_side() -> None:
+    x, pairs = RNG.normal(size=12), RNG.integers(0, 12, (40, 2))
+    f = jit(within_reach)
+    loops = f.inspect("optimized", x, pairs).split("^then")
+    assert all("add_at" not in part.split("^join", 1)[1] for part in loops[1:] if "^join" in part)
+    np.testing.assert_allclose(f(x, pairs), within_reach(x, pairs), rtol=1e-12)
+    check_grads(lambda y: np.sum(within_reach(y, pairs) * np.arange(12.0)), (x,))

@@ -53,7 +53,24 @@ def one_element(q, r):
     return np.sum(q * q)
 
 
-PROGRAMS: list[Callable[..., float]] = [columns, rows, blocks, transposed, one_element]
+def steps(q, r):
+    """A new array is made while the old one is still to be read, or after, or becomes the old one in the same step."""
+    u, w = q.copy(), q * 2.0
+    for _ in range(5):
+        new = u.copy()
+        new[1:-1] = u[1:-1] + r * (u[2:] - 2.0 * u[1:-1] + u[:-2]) + w[1:-1]
+        new[0] = u[1]
+        new[1:] += r * (u[:-1] + new[1:])
+        total = u[1:] * r + u[:-1]
+        other = u * r
+        other[:-1] = total + w[1:]
+        w[1:] = w[:-1] + other[1:]
+        u, w = new, (w if r > 2.0 else new).copy()
+        u[1:] = w[:-1] * r + u[:-1]
+    return np.sum(u * w)
+
+
+PROGRAMS: list[Callable[..., float]] = [columns, rows, blocks, transposed, one_element, steps]
 Q = np.random.default_rng(0).normal(0.0, 1.0, (4, 4))
 
 
@@ -71,3 +88,19 @@ def test_columns_take_no_memory() -> None:
     f = jit(columns)
     f(Q, 0.5)
     assert f.inspect("loops").count(" = alloc ") == 1           # the copy of q
+
+
+def diffusion(u, n):
+    u = u.copy()
+    for _ in range(n):
+        new = u.copy()
+        new[1:-1] = u[1:-1] + 0.2 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+        u = new
+    return u
+
+
+def test_a_step_writes_into_its_new_array() -> None:
+    """Without an array for what is assigned."""
+    f = jit(diffusion)
+    assert f.inspect("loops", Q[0], 3).count("alloc") == 2
+    np.testing.assert_allclose(f(Q[0], 3), diffusion(Q[0], 3), rtol=1e-14)

@@ -70,6 +70,49 @@ def test_fast_math_on_a_chain() -> None:
         assert np.isclose(f.grad(x, 0.3)[i], (smooth(other, 0.3) - smooth(x, 0.3)) / step, rtol=1e-4)
 
 
+QUOTIENTS = """
+func @f(%n: i64, %rate: f64, %x: f64) -> (f64, f64) {
+^entry:
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  jump ^loop(%zero, %rate, %x)
+
+^loop(%i: i64, %discount: f64, %y: f64):
+  %less = div %discount, %rate : f64
+  %q = div %x, %y : f64
+  %z = add %q, %y : f64
+  %next = add %i, %one : i64
+  %more = lt %next, %n : bool
+  branch %more, ^loop(%next, %less, %z), ^exit
+
+^exit:
+  return %less, %z
+}
+"""
+
+
+def test_divisions_by_what_does_not_wait() -> None:
+    """By a divisor that is not carried LLVM may multiply by the reciprocal; by the carried one it may not."""
+    func = parse_module(QUOTIENTS).functions["f"]
+    assert dominators(func)
+    assert {op.result.hint for op in recurrences(loop_forest(func))} == {"q", "z"}
+
+
+def discounted(coupon, rate, years):
+    value, discount = 0.0, 1.0
+    for t in range(years):
+        discount /= 1.0 + rate
+        value += coupon * discount * (t + 1.0)
+    return value
+
+
+def test_a_chain_of_divisions_by_one_number_is_of_products() -> None:
+    f = jit(discounted, fastmath=True)
+    loop = f.inspect("asm", 5.0, 0.03, 30).split(".p2align\t6")[-1]
+    assert "div" not in loop.split("\n\tj")[0]
+    assert np.isclose(f(5.0, 0.03, 30), discounted(5.0, 0.03, 30), rtol=1e-13)
+
+
 def interval(table, x, tolerance):
     """A search in a table, and bisection of ``x * x``: each iteration replaces one of two carried values."""
     lo, hi = 0, len(table) - 1

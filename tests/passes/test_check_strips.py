@@ -56,9 +56,30 @@ def stepped(table: Any, t: Any, start: float, width: float) -> float:
     return total
 
 
+def differences(table: Any, at: Any, w: Any) -> Any:
+    out = np.zeros(len(at))
+    for k in range(len(at)):
+        d = table[at[k]] - w[k]
+        out[k] = d * d + w[k]
+    return out
+
+
+def rows(start: Any, at: Any, table: Any) -> float:
+    """The number of iterations is read: they are few."""
+    total = 0.0
+    for i in range(len(start) - 1):
+        row = 0.0
+        for k in range(start[i], start[i + 1]):
+            d = table[at[k]] - table[i]
+            row += math.sqrt(d * d + 1.0)
+        total += row * row
+    return total
+
+
 def arguments(name: str) -> list[Any]:
     r = np.random.default_rng(3)
     return {"bilinear": [r.standard_normal((9, 7)), r.uniform(0, 7.9, N), r.uniform(0, 5.9, N)],
+            "differences": [r.standard_normal(40), r.integers(-40, 40, N), r.standard_normal(N)],
             "chosen": [r.standard_normal(40), r.integers(-40, 40, N), r.standard_normal(N)],
             "stepped": [r.standard_normal(30), r.uniform(1, 2, N), 0.95, 0.04]}[name]
 
@@ -67,7 +88,7 @@ def strips(f: Callable[..., Any], args: list[Any]) -> int:
     return str(jit(f).inspect("optimized", *args)).count("wide = True")
 
 
-@pytest.mark.parametrize("f", [bilinear, chosen, stepped], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [bilinear, chosen, stepped, differences], ids=lambda f: f.__name__)
 def test_values(f: Callable[..., Any]) -> None:
     args = arguments(f.__name__)
     assert strips(f, args) == 1
@@ -91,6 +112,13 @@ def test_errors(name: str, position: int, value: float, error: type[Exception], 
         with pytest.raises(error) as plain:
             f(*args)
         assert message.split(" with size")[0] == str(plain.value).split(" with size")[0]
+
+
+def test_short_rows_are_left() -> None:
+    args = [np.array([0, 3, 5, 5, 9]), np.array([1, 0, 2, 3, 3, 0, 1, 2, -1]), np.array([0.5, 1.0, -2.0, 4.0])]
+    f = jit(rows, fastmath=True)
+    assert "wide = True" not in f.inspect("optimized", *args)
+    np.testing.assert_allclose(f(*args), rows(*args), rtol=1e-12)
 
 
 def test_a_library_serves_processors_without_fast_gathers() -> None:

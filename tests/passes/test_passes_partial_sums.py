@@ -70,3 +70,42 @@ def test_sums_of_values_stay_in_order() -> None:
     assert jit(total)(a, 1.0) == total(a, 1.0) != 39.0
     assert jit(total, fastmath=True)(np.ones((40, 3)), 2.0) == 240.0
     assert math.copysign(1.0, jit(total, fastmath=True)(np.ones((40, 0)), 2.0)) == 1.0
+
+
+def bonds(q: Any, beta: float) -> float:
+    """An energy from which products of neighbours are subtracted."""
+    e = 0.0
+    for i in range(q.shape[0]):
+        for k in range(q.shape[1]):
+            e += q[i, k]
+        if i + 1 < q.shape[0]:
+            for k in range(q.shape[1]):
+                e -= beta * q[i, k] * q[i + 1, k]
+    return e
+
+
+def subtracted(q: Any, beta: float) -> float:
+    """What the sum is subtracted from is no sum."""
+    e = beta
+    for i in range(q.shape[0]):
+        for k in range(q.shape[1]):
+            e = q[i, k] - e
+    return e
+
+
+def test_what_is_subtracted() -> None:
+    q = np.random.default_rng(1).normal(size=(19, 5))
+    for f in (bonds, subtracted):
+        for fastmath in (False, True):
+            compiled = jit(f, grad=(0, 1), fastmath=fastmath)
+            value, (q_bar, beta_bar) = compiled.value_and_grad(q, 0.3)
+            assert value == pytest.approx(f(q, 0.3), rel=1e-12)
+            assert beta_bar == pytest.approx((f(q, 0.4) - f(q, 0.2)) / 0.2, rel=1e-9)
+            assert q_bar[3, 2] == pytest.approx((f(q + _unit(q), 0.3) - f(q - _unit(q), 0.3)) / 2.0, rel=1e-9)
+    assert str(jit(bonds, fastmath=True).inspect("optimized", q, 0.3)).count("-0.0") >= 1
+
+
+def _unit(q: Any) -> Any:
+    step = np.zeros_like(q)
+    step[3, 2] = 1.0
+    return step

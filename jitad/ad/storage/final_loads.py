@@ -241,12 +241,12 @@ class _Judge(Walk):
                 continue
             if known is None or v.owner is carrier.head or not depth:
                 return None
-            end = Affine(0) if c > 0 else self.ranges.form(_run(known.trip)).plus(Affine(-1))
+            end = Affine(0) if c > 0 else self.ranges.form(run(known.trip)).plus(Affine(-1))
             return self._least(form.plus(Affine(0, ((v, 1),)), -c).plus(end, c), carrier, depth - 1)
         return form
 
 
-def _run(trip: Value) -> Value:
+def run(trip: Value) -> Value:
     """The number of iterations of a loop that runs: ``n`` for ``max(n, 0)``."""
     op = trip.op
     if op is not None and op.name == "maximum" and op.operands[1].const == 0:

@@ -260,7 +260,7 @@ class Frames(Homes):
         todo, seen = list(values), set(values)
         while todo:
             v = todo.pop()
-            op = v.op
+            op = self._made_by(v)
             if op is None or v in self.homes or not self._is_made_again(v):
                 continue
             if op.name == "get" and isinstance(v.type, Scalar) and v.block in loop.blocks \
@@ -317,8 +317,9 @@ class Frames(Homes):
                 final, index, column = self.in_rows[u]
                 seen[u] = b.get(there[final], index, column)
                 continue
-            assert u.op is not None
-            copy = clone_op(u.op, there)
+            made = self._made_by(u)
+            assert made is not None
+            copy = clone_op(made, there)
             copy.block = b.block
             b.block.ops.append(copy)
             seen[u] = copy.results[0]
@@ -329,11 +330,12 @@ class Frames(Homes):
         if v in self.in_rows:
             final, _, _ = self.in_rows[v]
             return {final: final}
-        assert v.op is not None
-        return self._reads(v.op)
+        made = self._made_by(v)
+        assert made is not None
+        return self._reads(made)
 
     def _is_made_again(self, v: Value) -> bool:
         op = v.op
-        if v in self.in_rows:
+        if v in self.in_rows or self.plan.get(v) == REDONE:
             return True
-        return op is not None and (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty"))
+        return op is not None and op.name in ("const", "undef", "stack_empty")

@@ -6,7 +6,8 @@ The reverse sweep of ``reverse.py`` reads forward values directly.  ``Frames`` m
   that is still in a register if the reverse sweep is in the same function (case 1);
 * in the copy of an iteration, if the reverse loop recomputes it (case 2, ``recompute_plan.py``);
 * *recomputed* (``REDONE``): one cheap op on values that are free or saved: indices, casts, one-flop values,
-  reciprocals, and loads from arrays that nothing overwrites, or that are saved as a whole (``revisited.py``);
+  reciprocals, loads from arrays that nothing overwrites, or that are saved as a whole (``revisited.py``), and what
+  a branch chooses from such values, which is selected again;
 * *saved* (``KEPT``): it is stored at the end of each iteration of its loop, in an array indexed by the iteration if it
   is a scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
   itself a value of the enclosing loop, and so on outwards, unless the array has a row for each iteration of that loop
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from ...ir.aliasing.liveness import ValueSet
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Stack
+from ...ir.types import Scalar, Stack
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..reverse import ThereAndBack
@@ -83,6 +84,7 @@ class Homes:
         self.sizes = Sizes(self._dominates, sweep.home)
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
         self.revisited: Callable[[Op, list[Loop]], bool] | None = None
+        self.choices: dict[Value, Op | None] = {}
         self._number()
 
     def _run_again(self, plan: Plan) -> Rerun:
@@ -225,8 +227,33 @@ class Homes:
         self.lost.add(v)
         return False
 
+    def _made_by(self, v: Value) -> Op | None:
+        """The op that gives ``v``: its own, or a selection of what the two sides of a branch pass to a join."""
+        if v.op is None and v not in self.choices:
+            self.choices[v] = self._choice(v)
+        return v.op or self.choices[v]
+
+    def _choice(self, v: Value) -> Op | None:
+        """``select c, x, y``, not part of a block, if a branch on ``c`` leads to a join that receives ``x`` or ``y``.
+
+        Both have been computed ahead of the branch.
+        """
+        join = v.block
+        head = self.dom.idom.get(join) if join not in self.original and isinstance(v.type, Scalar) else None
+        edges = self.preds.get(join, [])
+        if head is None or head.term is None or head.term.name != "branch" or len(edges) != 2:
+            return None
+        sides: list[Value] = []
+        for side, other in (head.term.edges, head.term.edges[::-1]):
+            passed = [e.args[v.index] for p, e in edges if e is side or p is not head and
+                      self.dom.dominates(side.block, p) and not self.dom.dominates(other.block, p)]
+            if len(passed) != 1 or not self.dom.dominates(passed[0].block, join) or passed[0].block is join:
+                return None
+            sides += passed
+        return Op("select", [head.term.operands[0], *sides], [v.type])
+
     def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int = LONGEST) -> bool:
-        op = v.op
+        op = self._made_by(v)
         if op is None or not _cheap(op):
             return False
         if OPS[op.name].view and not self.unmodified(v) and not self._is_final(op) \

@@ -27,6 +27,7 @@ from ...ir.types import Scalar
 from ...passes.analysis.affine import Affine, AffineForms, atom
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
+from .final_loads import run
 
 BORDER = 4
 """The most elements of an axis that a loop leaves out, at both ends together."""
@@ -53,7 +54,7 @@ class Revisited:
             return False
         if len(loops) == len(index) and not self._is_loaded_beside(load):
             return False
-        trips = {known.iv: known.trip for loop in loops if (known := counted(loop)) is not None}
+        trips = {known.iv: run(known.trip) for loop in loops if (known := counted(loop)) is not None}
         if len(trips) < len(loops) or array.block in {b for loop in loops for b in loop.blocks}:
             return False
         return all(self._covers(array, axis, v, trips) for axis, v in enumerate(index))

@@ -6,7 +6,8 @@ under which the path is taken.  A latch with several exits branches on a number 
 
 For each integer parameter, the *steps* are the amounts by which it may change in one iteration.  If all have one sign,
 the parameter stays on one side of its start.  If every back path also tests the parameter against one loop-invariant
-value, it stays on one side of that value.
+value, it stays on one side of that value.  An inner loop that continues from the parameter, as a scan for the end of a
+run does in ``j = i; while …: j += 1; …; i = j``, makes steps of its own, each in one of its iterations.
 
 A *choice* is a parameter that each iteration keeps or replaces by one of some values: the index of the least element so
 far.  What holds for its start, and in every iteration for what may replace it, holds for the parameter.
@@ -15,7 +16,7 @@ far.  What holds for its start, and in every iteration for what may replace it, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64
@@ -101,17 +102,18 @@ def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -
     for p in loop.head.params:
         start = loop.entry_edge().argument(p) if p.type == I64 else None
         steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming) if start is not None else None
-        if start is None or not steps:
+        if start is None or steps is None or not steps.each:
             continue
         for sign in (1, -1):
-            if all(0 <= sign * s <= SMALL for s in steps):
-                _learn(p, start, sign, paths, loop, ranges, prover, max(map(abs, steps)))
+            if all(0 <= sign * s <= SMALL for s in steps.each):
+                fastest = FAR if steps.repeated else max(map(abs, steps.each))
+                _learn(p, start, sign, paths, loop, ranges, prover, fastest)
                 break
 
 
 def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover,
            fastest: int) -> None:
-    """Add facts about ``p``, all of whose steps have the sign ``sign`` and are at most ``fastest`` in size.
+    """Add facts about ``p``, whose steps have the sign ``sign``, and which an iteration moves by ``fastest`` at most.
 
     ``p`` does not pass the bound that every back path tests.  If it cannot wrap, it also stays on its start's side.
     """
@@ -232,9 +234,24 @@ def _implied(condition: Value, truth: bool) -> list[tuple[Value, bool]]:
     return out
 
 
-def _steps(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set[int] | None:
-    """The steps of ``p``: the possible differences of ``values`` from ``p``; ``None`` if one is no such difference."""
-    found: set[int] = set()
+@dataclass
+class _Steps:
+    """``each``: the amounts of single steps.  ``repeated``: an inner loop makes any number of them."""
+
+    each: set[int] = field(default_factory=set)
+    repeated: bool = False
+
+
+def _within(loop: Loop) -> Iterator[Loop]:
+    """The loops in a loop."""
+    for child in loop.children:
+        yield child
+        yield from _within(child)
+
+
+def _steps(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> _Steps | None:
+    """The steps of ``p`` to ``values``, which it has in the next iteration; ``None`` if one is not reached by steps."""
+    found, inner = _Steps(), {c.head for c in _within(loop)}
     todo = [(v, 0) for v in values]
     seen: set[tuple[Value, int]] = set()
     while todo:
@@ -244,13 +261,16 @@ def _steps(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set
         seen.add((v, s))
         step = _constant_step(v.op)
         if v is p:
-            found.add(s)
+            found.each.add(s)
         elif step is not None:
             todo.append((step[0], s + step[1]))
         elif v.op is None and v.block in loop.blocks and v.block is not loop.head and len(seen) < LONGEST:
             args = [e.argument(v) for e in incoming[v.block]]
             if any(a is None for a in args):
                 return None
+            if v.block in inner:
+                found.each.add(s)
+                found.repeated, s = True, 0
             todo += [(a, s) for a in args if a is not None]
         elif v.op is None or v.op.name != "undef":
             return None

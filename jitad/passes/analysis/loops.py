@@ -223,6 +223,23 @@ def counted(loop: Loop) -> Counted | None:
     return None
 
 
+def reads_trip_count(loop: Loop) -> bool:
+    """True if the number of iterations is read from memory in each iteration of the loop around.
+
+    Such a loop is short, as over a row of a sparse matrix.
+    """
+    known = counted(loop) if loop.parent is not None else None
+    todo, seen = [known.trip] if known is not None else [], set[Value]()
+    while todo:
+        v = todo.pop()
+        if v not in seen and v.op is not None and loop.parent is not None and v.op.block in loop.parent.blocks:
+            if v.op.name == "get":
+                return True
+            seen.add(v)
+            todo += v.op.operands
+    return False
+
+
 def stepped(loop: Loop, p: Value) -> tuple[Value, int] | None:
     """(amount, sign) if each iteration adds a loop-invariant amount to ``p``, or subtracts it."""
     op = loop.back_edge().args[p.index].op

@@ -32,6 +32,8 @@ from .branch_stores import sink_updates
 
 MOST = 12
 """The most loads that move ahead of one branch."""
+LEAST = 16
+"""The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
 
 
 def branch_accesses(module: Module) -> None:
@@ -65,7 +67,8 @@ class _Hoist(Walk):
         self.safe: dict[Op, set[Block]] = {}
         for loop in self.forest.loops:
             if not loop.children and len(loop.blocks) > 1:
-                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom) if not _may_raise(arms)}
+                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom)
+                              if not _may_raise(arms) and not _scatters(arms)}
 
     def end(self, block: Block) -> None:
         if block not in self.arms:
@@ -121,6 +124,26 @@ class _Hoist(Walk):
 def _may_raise(arms: Arms) -> bool:
     """True if a side has a check, which prevents vectors: the branch stays, and may well be the faster form."""
     return any(OPS[op.name].effect for b in arms.between for op in b.ops)
+
+
+def _scatters(arms: Arms) -> bool:
+    """True if costly sides update elements at indices that are read, as forces between neighbours in a list.
+
+    The updates prevent vectors: behind the join they would be made for every pair, also those that are out of reach.
+    """
+    if sum(OPS[op.name].cost for b in arms.between for op in b.ops) <= LEAST:
+        return False
+    todo = [v for b in arms.between for op in b.ops if op.name in ("set", "add_at") for v in op.operands[2:]]
+    seen: set[Value] = set()
+    while todo:
+        v = todo.pop()
+        if v in seen or v.op is None or v.block not in arms.loop.blocks:
+            continue
+        seen.add(v)
+        if v.op.name in ("get", "cast"):
+            return True
+        todo += v.op.operands
+    return False
 
 
 def _move(op: Op, block: Block) -> None:

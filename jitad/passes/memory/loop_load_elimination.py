@@ -13,8 +13,9 @@ A filter, a prefix sum or a solver of a tridiagonal system waits for the store o
 ten cycles on each, where an addition takes three.  LLVM carries values over one iteration only.
 
 Applies to loops of one block.  The elements that the first iteration reads are those that the program has just stored,
-``x[i, 0] = start``, or they are read before the loop, which then may have no checks.  All stores to the array must be
-to one element, which moves by one in each iteration.
+``x[i, 0] = start``, or they are read before the loop; if a check may fail in the first iteration, only where their
+indices are in bounds, as in the table of an edit distance whose costs are looked up by letter.  All stores to the array
+must be to one element, which moves by one in each iteration.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.graph import Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, Scalar, dtype_of
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.loops import Counted, Loop, counted, loop_forest
@@ -33,6 +34,8 @@ FARTHEST = 2
 """The most iterations over which a value is carried, as a filter of second order needs it."""
 
 UPDATES = frozenset({"set", "add_at"})
+BETWEEN = frozenset({"check"})
+"""The effects other than updates that an iteration may have."""
 
 
 def loop_load_elimination(module: Module, stored: bool = False) -> bool:
@@ -45,7 +48,7 @@ def loop_load_elimination(module: Module, stored: bool = False) -> bool:
         if any(op.name in UPDATES for op in func.all_ops()):
             for loop in loop_forest(func).loops:
                 known = counted(loop) if loop.blocks == {loop.head} else None
-                if known is not None and not any(_acts(op) and op.name != "check" for op in loop.head.ops):
+                if known is not None and not any(map(_acts, loop.head.ops)):
                     changed |= _carry_in(loop, known, stored)
     return changed
 
@@ -66,7 +69,7 @@ def _is_of_element(update: Op) -> bool:
 
 
 def _acts(op: Op) -> bool:
-    return OPS[op.name].effect or op.name in ("push", "pop")
+    return OPS[op.name].effect and op.name not in BETWEEN or op.name in ("push", "pop")
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class _Recurrence:
             return False
         most = max(distances.values())
         starts = [self._start(first, d) for d in range(1, most + 1)]
-        if None in starts and (stored or any(_acts(op) for op in self.head.ops)):
+        if stored and None in starts:
             return False
         self._carry(starts, distances, self._stored())
         return True
@@ -142,12 +145,13 @@ class _Recurrence:
         return self.loop.back_edge().args[self.array.index] is last and all(a is last for a in passed)
 
     def _place(self, op: Op, first: int) -> _Place | None:
-        """The element that an op accesses, whose indices begin with operand ``first``."""
+        """The element that an op accesses, whose indices begin with operand ``first``, if it walks with the counter."""
         *row, last = op.operands[first:]
         if any(v.block is self.head and v.const is None for v in row):
             return None
         key = tuple(v if v.const is None else (str(v.type), repr(v.const)) for v in row)
-        return _Place(key, self.forms.of(last))
+        form = self.forms.of(last)
+        return None if any(v.block is self.head for v, _ in form.terms if v is not self.known.iv) else _Place(key, form)
 
     def _distance(self, stored: _Place, load: Op) -> int | None:
         """The number of iterations since the element that ``load`` reads was stored, if it is small."""
@@ -173,24 +177,43 @@ class _Recurrence:
 
     def _carry(self, starts: list[Value | None], distances: dict[Op, int], stored: Value) -> None:
         """Carry the values of the last iterations, and let them take the place of the reads."""
-        loop, preheader = self.loop, self.loop.preheader
-        assert preheader is not None
-        entry, back = loop.entry_edge(), loop.back_edge()
-        term, preheader.term = preheader.term, None
-        b = Builder(preheader, self.stores[0].loc)
-        start: dict[Value, Value] = {self.known.iv: b.const(0)}
-        *row, last = (self._before(v, start, b) for v in self.stores[0].operands[2:])
-        array = entry.args[self.array.index]
+        back = self.loop.back_edge()
+        read = self._first(len(starts)) if None in starts else starts
         carried = []
-        for d, at_first in enumerate(starts, 1):
+        for d, values in enumerate(zip(starts, read), 1):
             carried.append(self.head.add_param(stored.type, f"before{d}"))
-            entry.args.append(at_first or b.get(array, *row, b.sub(last, d)))
+            self.loop.entry_edge().args.append(next(v for v in values if v is not None))
             back.args.append(carried[d - 2] if d > 1 else stored)
-        preheader.term = term
         self.head.ops = [op for op in self.head.ops if op not in distances]
         mapping = {op.result: carried[d - 1] for op, d in distances.items()}
         for op in self.head.all_ops():
             op.replace_uses(mapping)
+
+    def _first(self, most: int) -> list[Value]:
+        """Read, before the loop, the last ``most`` elements before the one that the first iteration stores."""
+        loop, before = self.loop, self.loop.preheader
+        assert before is not None and before.term is not None
+        edge, start = loop.entry_edge(), {self.known.iv: Builder(before).const(0)}
+        term, before.term = before.term, None
+        b = Builder(before, self.stores[0].loc)
+        *row, last = (self._before(v, start, b) for v in self.stores[0].operands[2:])
+        array, indices = edge.args[self.array.index], [b.sub(last, d) for d in range(1, most + 1)]
+        if not any(op.name == "check" for op in self.head.ops):
+            values = [b.get(array, *row, i) for i in indices]
+            before.term = term
+            return values
+        *sizes, size = b.dims(array)
+        inside = b.const(True)
+        for i, n in [*zip(row, sizes), *((i, size) for i in indices)]:
+            inside = b.and_(inside, b.and_(b.ge(i, 0), b.lt(i, n)))
+        read, have = self.head.func.new_block("read"), self.head.func.new_block("have")
+        none = b.const(0, dtype_of(array.type))
+        values = [have.add_param(none.type, f"first{d}") for d in range(1, most + 1)]
+        b.branch(inside, read, [], have, [none] * most)
+        r = Builder(read, b.loc)
+        r.jump(have, [r.get(array, *row, i) for i in indices])
+        have.term, term.block, loop.preheader = term, have, have
+        return values
 
     def _before(self, v: Value, known: dict[Value, Value], b: Builder) -> Value:
         """Emit, before the loop, the value of an index in the first iteration."""

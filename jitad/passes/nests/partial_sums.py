@@ -11,8 +11,8 @@ a loop carries the cotangent of a parameter through both::
 The iterations of the outer loop no longer wait for one another, and can run in lanes (``outer_loop``).  The start is
 -0.0, to which anything can be added without a change.
 
-A value is *of the sum* if it is ``s`` plus something: ``s`` itself, a value of the sum plus another one, or a parameter
-to which all edges pass values of the sum.  Nothing else may read them.
+A value is *of the sum* if it is ``s`` plus something: ``s`` itself, a value of the sum plus or minus another one, or a
+parameter to which all edges pass values of the sum.  Nothing else may read them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class _Sum:
         """The values of the sum that ``op`` makes of ``v``, ``None`` if it does anything else with it."""
         if op.block not in self.loop.blocks:
             return None
-        if op.name == "add" and (self.free or op.attrs.get("acc")) and op.operands.count(v) == 1:
+        continued = op.name == "add" or op.name == "sub" and op.operands[0] is v
+        if continued and (self.free or op.attrs.get("acc")) and op.operands.count(v) == 1:
             return [op.result]
         if op.name not in JUMPS or v in op.operands:
             return None

@@ -21,7 +21,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Scalar
-from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.loops import Counted, Loop, counted, loop_forest, reads_trip_count
 from .fission import Chunks
 from .speculate import carries_only_sums_and_stores
 
@@ -31,11 +31,11 @@ LEAST = 32
 """Loops with at most this constant trip count are left: the test would cost as much as it saves."""
 LARGEST = 200
 """The most ops of a loop that is copied."""
-GATHER, ORDERED, WORTH = 2, 4, 3
-"""The costs of a gather, and of a sum in order, in operations on floats, and how many of these must be left for vectors
-of 512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in an image
-0.5; distances between points that are chosen by indices would take 1.0 to 1.6.  With vectors of 256 bits all take
-longer: casts of floats to integers, and gathers, are then made one by one."""
+GATHER, ORDERED, WORTH = 2, 4, 1
+"""The costs of a gather, and of a sum in order, in simple operations on floats, and how many of these must be left for
+vectors of 512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in
+an image 0.5, squared differences from chosen elements 0.4 to 0.7; products of chosen elements alone would take longer.
+With vectors of 256 bits all take longer: casts of floats to integers, and gathers, are then made one by one."""
 
 
 def check_strips(module: Module) -> None:
@@ -85,9 +85,10 @@ class _Test:
     def _pays(self, checks_left: bool) -> bool:
         if any(OPS[op.name].vector for op in self.head.ops):
             return True
-        if checks_left or not self.fast_gathers or not carries_only_sums_and_stores(self.loop, self.known):
+        if checks_left or not self.fast_gathers or not carries_only_sums_and_stores(self.loop, self.known) or \
+                reads_trip_count(self.loop):
             return False
-        work = sum(OPS[op.name].elementwise and _is_float(op.result) for op in self.head.ops if op.results)
+        work = sum(OPS[op.name].cost for op in self.head.ops if OPS[op.name].elementwise and _is_float(op.result))
         gathers = [op for op in self.head.ops if op.name == "get" and self._kind(op.result) is None]
         sums = [] if self.fastmath else [p for p in self.head.params if _is_float(p)]
         return work - GATHER * len(gathers) - ORDERED * len(sums) >= WORTH
