@@ -58,7 +58,7 @@ def _in_order(func: Function, taken: set[Block], later: set[Block], heads: set[B
     """Vectorise the loops of ``heads``, or all; enters the blocks of those that are vectorised in ``taken``.
 
     A loop whose lanes access rows is left for ``later``, after loops inside whose lanes access neighbours: the product
-    of two matrices by loops takes half of the time.  So is one with collected sums.
+    of two matrices by loops takes half of the time.
     """
     seen = set(taken)
     while (found := _next(func, seen, heads)) is not None:
@@ -91,7 +91,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
         short = pays(forest, kinds, fastmath)
         if short is None:
             return
-        if later is not taken and (kinds.collected or reads_rows(forest, kinds)):
+        if later is not taken and reads_rows(forest, kinds):
             later.add(loop.head)
             return
         chunks = _Chunks(func, loop, known, kinds)
