@@ -19,6 +19,9 @@ So is the update of a choice whose condition takes float operations on what was 
 a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.  In short loops that
 are in no other, the smallest value and its index have a branch whatever decides.
 
+So is the state of a recurrence that begins anew behind a threshold, as the voltage of a neuron that fires (a third of
+the time): a branch lets the next iteration begin with the state that is not reset.
+
 LLVM would make selections of the branch, but for its weight.  ``simplify`` would too, so this pass comes last.
 Branches that the program has around such an update get the weight as well.
 """
@@ -78,7 +81,8 @@ def _mark(loop: Loop) -> None:
         pairs = zip(keep.args, update.args) if update.block is keep.block else ()
         replaced = {old: new for old, new in pairs if new is not old}
         found = [extreme_of(term.operands[0], new, old) for old, new in replaced.items() if old.owner is loop.head]
-        if any(extreme is not None and extreme[1] for extreme in found) or _waits(loop, term.operands[0], replaced):
+        if any(extreme is not None and extreme[1] for extreme in found) or _waits(
+                loop, term.operands[0], replaced) or _resets(loop, term.operands[0], replaced):
             term.attrs["rare"] = True
 
 
@@ -160,6 +164,16 @@ def _waits(loop: Loop, condition: Value, replaced: dict[Value, Value]) -> bool:
     return _steps(loop, replaced).get(condition, 0) > 0 and all(isinstance(v.type, Scalar) and (
         not is_float(v.type) or v not in carried and (v.block is loop.head or v.block not in loop.blocks))
         for v in replaced.values())
+
+
+def _resets(loop: Loop, condition: Value, replaced: dict[Value, Value]) -> bool:
+    """True if float operations on carried floats decide, and one that is computed from them begins anew."""
+    if not 0 < len(loop.head.ops) <= SHORT:
+        return False
+    steps = _steps(loop, [p for p in loop.head.params if is_float(p.type)])
+    return steps.get(condition, 0) > 0 and any(
+        isinstance(old.type, Scalar) and is_float(old.type) and steps.get(old, 0) > 0 and new not in steps
+        and (new.block is loop.head or new.block not in loop.blocks) for old, new in replaced.items())
 
 
 def _steps(loop: Loop, start: Iterable[Value]) -> dict[Value, int]:
