@@ -48,8 +48,7 @@ def zero_init_elimination(module: Module) -> None:
                 if nest is not None:
                     _rewrite(nest, op)
                     for (loop, own), early in search.early.items():
-                        _add_behind(loop, own, early)
-                    search.readers = users(func.all_ops()) if search.early else search.readers
+                        _add_behind(loop, own, early, search.readers)
 
 
 class _Search:
@@ -232,23 +231,28 @@ def _rewrite(nest: Sequence[tuple[Loop, Value]], op: Op) -> None:
         op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
 
 
-def _add_behind(loop: Loop, own: Value, early: Sequence[Op]) -> None:
+def _add_behind(loop: Loop, own: Value, early: Sequence[Op], readers: dict[Value, list[Op]]) -> None:
     """Move additions from before a loop, which carries the array in ``own``, behind it."""
     first, last, final = early[0].operands[0], early[-1].result, loop.back_edge().args[own.index]
-    exit, func = loop.exit, loop.head.func
-    assert exit is not None
-    left = exit.params[loop.exit_edge().args.index(final)]
+    assert loop.exit is not None
+    left = loop.exit.params[loop.exit_edge().args.index(final)]
+    # Without an iteration of the loop the row is empty: there is nothing to add.
+    gone = {op.result: first for op in early}
+    before = [op for v in gone for op in readers.get(v, ()) if op not in early]
+    behind = readers.get(left, [])
+    for op in before:
+        op.replace_uses(gone)
+    for op in behind:
+        op.replace_uses({left: last})
+    early[0].operands[0] = left
+    readers[first] = [op for op in readers[first] if op is not early[0]] + before
+    readers |= {op.result: [after] for op, after in zip(early, early[1:])}
+    readers[left], readers[last] = [early[0]], behind
     for op in early:
         assert op.block is not None
         op.block.ops.remove(op)
-    # Without an iteration of the loop the row is empty: there is nothing to add.
-    for block in func.blocks:
-        for op in block.all_ops():
-            op.replace_uses({left: last, **{op.result: first for op in early}})
-    early[0].operands[0] = left
-    for op in early:
-        op.block = exit
-    exit.ops[:0] = early
+        op.block = loop.exit
+    loop.exit.ops[:0] = early
 
 
 def _add_zero(op: Op) -> None:
