@@ -185,3 +185,90 @@ def test_conditional_sums_of_gradients() -> None:
     assert "^chunks" in fast.value_and_grad.inspect("optimized", z, 2.0, 0.3)
     same(fast(z, 2.0, 0.3), conditional(z, 2.0, 0.3))
     check_grads(lambda *p: conditional(z, *p), (2.0, 0.3), order=1)
+
+
+def filtered(z: Any, p: Any, start: float) -> float:
+    """An inner loop continues the sum, along a state; so does the loop around, and both subtract."""
+    loss = start
+    for i in range(len(z)):
+        m, v = 0.0, 1.0
+        for t in range(z.shape[1]):
+            v += p[0]
+            e = z[i, t] - m
+            loss -= 0.5 * (math.log(v + p[1]) + e * e / (v + p[1]))
+            k = v / (v + p[1])
+            m, v = m + k * e, v * (1.0 - k)
+        loss += 0.1 * m
+        loss -= v
+    return loss
+
+
+def polynomials(z: Any, p: Any, start: float) -> float:
+    """Loops in loops, a branch that is the same for all lanes, and two sums, one of integers in floats."""
+    total, count = start, 0.0
+    for i in range(len(z)):
+        for j in range(len(p)):
+            s = 0.0
+            for t in range(z.shape[1]):
+                s = s * 0.5 * z[i, 0] + z[i, t]
+            total += s * p[j]
+            if p[j] > 0.0:
+                total -= z[i, 0] * s
+                count += 1.0
+    return total + 1e-3 * count
+
+
+def one_sum_or_another(z: Any, p: Any, start: float) -> float:
+    """Two sums change places, so that neither can be collected."""
+    a, b = start, 1.0
+    for i in range(len(z)):
+        for t in range(z.shape[1]):
+            s = 0.0
+            for j in range(len(p)):
+                s = s * 0.5 + p[j] * z[i, t]
+            a += s
+        a, b = b, a
+    return a - 0.5 * b
+
+
+def doubled(z: Any, p: Any, start: float) -> float:
+    """What the inner loop reads of the sum is no addition."""
+    total = start
+    for i in range(len(z)):
+        s = 0.0
+        for t in range(z.shape[1]):
+            s = s * 0.5 + z[i, t] * p[0]
+            total += s
+        total *= 0.9
+    return total
+
+
+SUMS = [filtered, polynomials]
+
+
+@pytest.mark.parametrize("f", [*SUMS, one_sum_or_another, doubled])
+def test_sums_that_inner_loops_continue(f: Callable[..., float]) -> None:
+    fast, p = jit(f), np.array([0.3, 0.7])
+    z = RNG.normal(size=(50, 7))
+    text = fast.inspect("optimized", z, p, 0.5)
+    assert ("%terms" in text) == (f in SUMS)
+    for n in (50, 48, 33, 16, 15, 1, 0):
+        for m in (7, 1) if f is polynomials else (7, 1, 0):
+            same(fast(z[:n, :m], p, 0.5), f(z[:n, :m], p, 0.5))
+    check_grads(lambda p, s: f(z[:18], p, s), (p, 0.5), order=1)
+    long = RNG.normal(size=(20, 2000))
+    same(fast(long, p, 0.5), f(long, p, 0.5))
+
+
+def test_the_order_of_collected_terms_stays() -> None:
+    """Large terms that cancel, which another order would leave as another number; products are exact."""
+    fast, p = jit(polynomials), np.array([1.0, -0.25])
+    z = np.round(RNG.normal(size=(37, 3)) * 4) * 2.0 ** np.arange(0, 111, 3)[:, None]
+    assert fast(z, p, 1.0) == polynomials(z, p, 1.0)
+
+
+def test_a_check_fails_beside_a_collected_sum() -> None:
+    fast, p, z = jit(filtered), np.array([0.3, 0.7]), RNG.normal(size=(40, 5))
+    same(fast(z, p, 0.5), filtered(z, p, 0.5))
+    with pytest.raises(ValueError, match="math domain error"):
+        fast(z, np.array([-3.0, 0.7]), 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -103,7 +104,52 @@ def turned(x: Any, w: Any) -> float:
     return total
 
 
-PROGRAMS = [row_by_row, filled, blocks, triangle, sometimes, others, before, turned]
+def label(x: Any, w: Any) -> float:
+    """The elements that are read behind the loop have their cotangents first."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        s = 0.0
+        for j in range(x.shape[1]):
+            s += math.exp(x[i, j])
+        total += w[i] * (math.log(s) - x[i, i % x.shape[1]] - x[i, -1] * x[i, 0])
+    return total
+
+
+def label_read_twice(x: Any, w: Any) -> float:
+    """What was added before the inner loop is read there."""
+    y = np.zeros(x.shape)
+    total = 0.0
+    for i in range(x.shape[0]):
+        y[i, 0] += w[i]
+        for j in range(x.shape[1]):
+            y[i, j] += x[i, j] * y[i, 0]
+        total += y[i, 0] * y[i, x.shape[1] - 1]
+    return total
+
+
+def overwritten(x: Any, w: Any) -> float:
+    y = np.zeros(x.shape)
+    total = 0.0
+    for i in range(x.shape[0]):
+        y[i, 0] += w[i]
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] * w[i]
+        total += y[i, 0] * y[i, x.shape[1] - 1]
+    return total
+
+
+def fewer(x: Any, w: Any) -> float:
+    """The last rows may not be reached, as ``w`` may be shorter."""
+    total = 0.0
+    for i in range(len(w)):
+        for j in range(x.shape[1]):
+            total += w[i] * x[i, j] ** 2
+        total -= x[i, 0]
+    return total
+
+
+PROGRAMS = [fewer, label, label_read_twice, overwritten, row_by_row, filled, blocks, triangle, sometimes, others,
+            before, turned]
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
@@ -112,7 +158,7 @@ def test_values_and_gradients(f: Callable[..., float]) -> None:
     compiled = jit(f, grad=(0, 1))
     for rows, columns in ((1, 1), (5, 3), (3, 5), (19, 18)):
         x = rng.normal(size=(rows, columns, 4) if f is blocks else (rows, columns))
-        w = rng.normal(size=rows)
+        w = rng.normal(size=rows // 2 + 1 if f is fewer else rows)
         value, grads = compiled.value_and_grad(x, w)
         assert value == pytest.approx(f(x, w), rel=1e-12, abs=1e-12)
         step = [rng.normal(size=g.shape) for g in grads]
@@ -123,8 +169,9 @@ def test_values_and_gradients(f: Callable[..., float]) -> None:
         check_grads(f, (rng.normal(size=(3, 4, 2) if f is blocks else (3, 4)), rng.normal(size=3)), order=1)
 
 
-@pytest.mark.parametrize("f, cleared", [(row_by_row, False), (blocks, False), (turned, True), (triangle, True),
-                                        (sometimes, True)], ids=lambda v: getattr(v, "__name__", str(v)))
+@pytest.mark.parametrize("f, cleared", [(row_by_row, False), (label, False), (blocks, False), (turned, True),
+                                        (triangle, True), (sometimes, True)],
+                         ids=lambda v: getattr(v, "__name__", str(v)))
 def test_what_is_cleared(f: Callable[..., float], cleared: bool) -> None:
     """``turned`` fills columns: its loops would have to be exchanged first."""
     rank = 3 if f is blocks else 2

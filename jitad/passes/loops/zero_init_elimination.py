@@ -7,15 +7,17 @@ For nested loops in which ``i`` runs from 0 to ``n`` or back, and ``j`` to ``m``
 
     a0 = fill(0, n, m)                              a0 = empty(n, m)
     ^loop(i, a):                                    ^loop(i, a):
+      … add_at(a, u, i, l) …                          …
       ^inner(j, b): … add_at(b, v, i, j)  becomes     ^inner(j, b): … set(b, v, i, j)
-      … add_at(c, w, i, k) …                          … add_at(c, w, i, k) …
+      … add_at(c, w, i, k) …                          … add_at(c, u, i, l) … add_at(d, w, i, k) …
 
-What follows in an iteration may access the elements of this iteration, row ``i``, at will.  If the update is a ``set``
-already, as where a program fills an array of zeros, only the zeros go.
+What follows in an iteration may access the elements of this iteration, row ``i``, at will.  Cotangents that are added
+before, as that of a label's score, are added behind the inner loop.  If the update is a ``set`` already, as where a
+program fills an array of zeros, only the zeros go.
 
 ``v + 0`` is stored instead of ``v`` unless the addition may be reordered (``acc``), because 0 + −0 is 0.
 
-If an array of one axis may be longer than the loop, the part that the loop does not reach is cleared.  It is mostly
+If an array may be longer than the outermost loop, the part that the loop does not reach is cleared.  It is mostly
 empty.  If the trip count is a constant, that part is mostly large, and the whole array is cleared as before.
 """
 
@@ -45,6 +47,8 @@ def zero_init_elimination(module: Module) -> None:
                 nest = search.nest(op)
                 if nest is not None:
                     _rewrite(nest, op)
+                    for (loop, own), early in search.early.items():
+                        _add_behind(loop, own, early, search.readers)
 
 
 class _Search:
@@ -53,6 +57,7 @@ class _Search:
     def __init__(self, func: Function) -> None:
         self.forest, self.readers, self.forms = loop_forest(func), users(func.all_ops()), AffineForms()
         self.dom: Dominators = self.forest.dom
+        self.early: dict[tuple[Loop, Value], list[Op]] = {}      # of the nest found: what is added before an inner loop
         self.known: dict[Loop, Counted] = {loop: k for loop in self.forest.loops if loop.exit is not None
                                            if (k := counted(loop)) is not None}
 
@@ -63,6 +68,7 @@ class _Search:
         """
         array, at = op.operands[0], op.operands[2:]
         t, block = array.type, op.block
+        self.early = {}
         assert isinstance(t, Array) and block is not None
         loop, found = self.forest.loop_of(block), list[tuple[Loop, Value]]()
         if t.rank != len(at) or not isinstance(op.operands[1].type, Scalar):
@@ -73,11 +79,24 @@ class _Search:
             found.append((loop, array))
             if loop.preheader is None:
                 return None
+            inner, carried = loop, array
             array, loop = loop.entry_edge().args[array.index], loop.parent
+            if loop is not None and op.attrs.get("acc") and (early := self._added(array, loop)):
+                self.early[inner, carried] = early
+                array = early[0].operands[0]
         if not _is_fill(array, op) or not self._covers(array, found) or not self._is_always(op, found):
             return None
         axes = range(len(at))
         return found if all(self._own(*level, axis, at[axis]) for level, axis in zip(found, reversed(axes))) else None
+
+    def _added(self, array: Value, loop: Loop) -> list[Op]:
+        """The additions of cotangents, in any order, by which an iteration of ``loop`` comes to ``array``."""
+        found: list[Op] = []
+        while (op := array.op) is not None and op.name == "add_at" and op.attrs.get("acc") and \
+                op.block in loop.blocks and isinstance(op.operands[1].type, Scalar):
+            found.append(op)
+            array = op.operands[0]
+        return found[::-1]
 
     def _enumerates(self, index: Value, known: Counted) -> bool:
         """True if ``index`` takes each value below the trip count once: it is ``iv``, or ``trip - 1 - iv``."""
@@ -85,11 +104,10 @@ class _Search:
         return form.is_same(atom(known.iv)) or form.is_same(last.minus(atom(known.iv)))
 
     def _covers(self, array: Value, nest: Sequence[tuple[Loop, Value]]) -> bool:
-        """True if the trip counts are the sizes; an array of one axis may be longer than the loop."""
+        """True if the trip counts of inner loops are the sizes; the array may be longer than the outermost loop."""
         assert array.op is not None
         sizes, trips = array.op.operands[1:], [self.known[loop].trip for loop, _ in reversed(nest)]
-        return len(nest) == 1 or all(n is trip or n.const is not None and n.const == trip.const
-                                     for n, trip in zip(sizes, trips))
+        return all(map(_is_same, sizes[1:], trips[1:]))
 
     def _is_always(self, op: Op, nest: Sequence[tuple[Loop, Value]]) -> bool:
         """True if the update is the first access of an iteration of the innermost loop, and always executed there.
@@ -101,15 +119,24 @@ class _Search:
         if not self.dom.dominates(op.block, loop.latch) or any(r is not op and r.name != "dim"
                                                                for r in self.readers[array]):
             return False
-        return all(self._is_first(inner, outer, carried) and self._runs(inner, outer)
-                   for (inner, _), (outer, carried) in zip(nest, nest[1:]))
+        return all(self._is_first(inner, own, outer, carried) and self._runs(inner, outer)
+                   for (inner, own), (outer, carried) in zip(nest, nest[1:]))
 
-    def _is_first(self, inner: Loop, outer: Loop, array: Value) -> bool:
-        """True if nothing reads ``array`` in an iteration of ``outer`` that comes to ``inner`` later."""
-        if any(not r.edges and r.name != "dim" for r in self.readers[array]):
+    def _is_first(self, inner: Loop, own: Value, outer: Loop, array: Value) -> bool:
+        """True if nothing reads ``array`` in an iteration of ``outer`` that comes to ``inner`` later.
+
+        Additions may move behind ``inner``, if it leaves the array to its exit only.
+        """
+        moved = self.early.get((inner, own), [])
+        arrays = [array, *(x.result for x in moved)]
+        assert inner.exit is not None
+        if moved and (inner.exit_edge().args.count(inner.back_edge().args[own.index]) != 1
+                      or len(self.dom.preds[inner.exit]) != 1):
             return False
-        todo = [e.block for r in self.readers[array] for e in r.edges
-                if array in e.args and e.block is not inner.head and e.block in outer.blocks]
+        if any(not r.edges and r.name != "dim" and r not in moved for v in arrays for r in self.readers[v]):
+            return False
+        todo = [e.block for v in arrays for r in self.readers[v] for e in r.edges
+                if v in e.args and e.block is not inner.head and e.block in outer.blocks]
         seen = {outer.head, *todo}
         while todo:
             fresh = [b for b in todo.pop().successors() if b in outer.blocks and b not in seen]
@@ -173,6 +200,10 @@ class _Search:
             for p in joins)
 
 
+def _is_same(n: Value, trip: Value) -> bool:
+    return n is trip or n.const is not None and n.const == trip.const
+
+
 def _is_fill(v: Value, op: Op) -> bool:
     """True if ``v`` is an array of +0, or of any number if ``op`` replaces it."""
     if v.op is None or v.op.name != "fill":
@@ -186,19 +217,42 @@ def _rewrite(nest: Sequence[tuple[Loop, Value]], op: Op) -> None:
     known, entry = counted(outer), outer.entry_edge()
     fill = entry.args[p.index].op
     assert fill is not None and known is not None and outer.preheader is not None and isinstance(p.type, Array)
-    b, sizes = Builder(outer.preheader, fill.loc), fill.operands[1:]
-    n = sizes[0]
-    if len(sizes) > 1 or n is known.trip or known.trip.const is None:
-        zeros = b.emit_op("empty", sizes, dtype=p.type.dtype).result
-        if len(sizes) == 1 and n is not known.trip:
+    b, (n, *sizes) = Builder(outer.preheader, fill.loc), fill.operands[1:]
+    if known.trip.const is None or _is_same(n, known.trip):
+        zeros = b.emit_op("empty", [n, *sizes], dtype=p.type.dtype).result
+        if not _is_same(n, known.trip):
             reached = b.minimum(known.trip, n)
-            rest = b.fill(fill.operands[0], b.sub(n, reached))
-            zeros = b.set_slice(zeros, rest, reached, b.const(1))
+            rest = b.fill(fill.operands[0], b.sub(n, reached), *sizes)
+            zeros = b.set_slice(zeros, rest, reached, b.const(1), *[b.const(k) for _ in sizes for k in (0, 1)])
         entry.args[p.index] = b.as_type(zeros, type=p.type)
     if op.name == "add_at":
         if p.type.dtype.is_float and not op.attrs.get("acc"):
             _add_zero(op)
         op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
+
+
+def _add_behind(loop: Loop, own: Value, early: Sequence[Op], readers: dict[Value, list[Op]]) -> None:
+    """Move additions from before a loop, which carries the array in ``own``, behind it."""
+    first, last, final = early[0].operands[0], early[-1].result, loop.back_edge().args[own.index]
+    assert loop.exit is not None
+    left = loop.exit.params[loop.exit_edge().args.index(final)]
+    # Without an iteration of the loop the row is empty: there is nothing to add.
+    gone = {op.result: first for op in early}
+    before = [op for v in gone for op in readers.get(v, ()) if op not in early]
+    behind = readers.get(left, [])
+    for op in before:
+        op.replace_uses(gone)
+    for op in behind:
+        op.replace_uses({left: last})
+    early[0].operands[0] = left
+    readers[first] = [op for op in readers[first] if op is not early[0]] + before
+    readers |= {op.result: [after] for op, after in zip(early, early[1:])}
+    readers[left], readers[last] = [early[0]], behind
+    for op in early:
+        assert op.block is not None
+        op.block.ops.remove(op)
+        op.block = loop.exit
+    loop.exit.ops[:0] = early
 
 
 def _add_zero(op: Op) -> None:

@@ -22,6 +22,7 @@ from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import users
 from ..analysis.loops import Loop, loop_forest
+from .reduction_loops import reduction_loops
 from .regular import Regular
 
 MOST_AXES = 2
@@ -32,6 +33,7 @@ def scalarise(module: Module, derived: bool) -> bool:
     """Rewrite every such loop of normal form; returns True if there was one.  ``derived``: after differentiation."""
     changed = False
     for func in module.functions.values():
+        changed |= reduction_loops(func, derived)
         if any(op.name == "add" and isinstance(op.result.type, Array) for op in func.all_ops()):
             changed |= _scalarise(func, derived)
     return changed

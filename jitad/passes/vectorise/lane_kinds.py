@@ -4,6 +4,7 @@
 * *rising*, *falling*: the loop's counter, or its negative, plus a uniform value.  It stays one i64, the first lane's.
 * *varying*: different in each lane.  A scalar becomes an array of lanes, an array gets an additional last axis.
 * *shared*: an array that the loop carries, adds to or stores to.  All lanes update the same array.
+* *collected*: a carried sum that inner loops continue, in order: the terms are stored, and added up behind the chunk.
 
 All lanes execute an op before the next op.  So if two lanes could store to one element, the value that stays might not
 be the last iteration's.  Each lane must therefore store to elements of its own (``_check_elements``), and it may read
@@ -24,7 +25,8 @@ from ...ir.uses import ops_of, users
 from ..analysis.affine import AffineForms
 from ..analysis.loops import Counted, Loop, LoopForest
 
-UNIFORM, RISING, FALLING, VARYING, SHARED = "uniform", "rising", "falling", "varying", "shared"
+UNIFORM, RISING, FALLING, VARYING, SHARED, COLLECTED = (
+    "uniform", "rising", "falling", "varying", "shared", "collected")
 STEP = {RISING: 1, FALLING: -1}
 """The difference from one lane to the next."""
 UPDATES = frozenset(("set", "add_at", "add_slice"))
@@ -40,7 +42,8 @@ class Kinds:
 
     ``blocks``: those of the loop, definitions before uses.  ``pushed``: types of a stack frame → the positions of its
     varying values.  ``sums``: carried scalars that are only added to or subtracted from → these ops of one iteration,
-    in order.  ``reads_shared``: elements of shared arrays are read.
+    in order.  ``collected``: carried sums that inner loops continue → the additions.  ``reads_shared``: elements of
+    shared arrays are read.  ``names``: a value of a shared array → the parameter of the loop that it comes from.
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
@@ -48,6 +51,7 @@ class Kinds:
         self.of: dict[Value, str] = {known.iv: RISING}
         self.pushed: dict[tuple[Type, ...], set[int]] = {}
         self.sums: dict[Value, list[Op]] = {}
+        self.collected: dict[Value, list[Op]] = {}
         self.users = users(ops_of(blocks))
         self.forms = AffineForms()
         for p, back in zip(loop.head.params, loop.back_edge().args):
@@ -55,37 +59,68 @@ class Kinds:
                 continue
             if isinstance(p.type, Array):
                 self.of[p] = SHARED
+            elif (adds := self._additions(p, back)) is not None:
+                self.sums[p] = adds
             else:
-                self.sums[p] = self._additions(p, back)
-        self.adding = {op for ops in self.sums.values() for op in ops}
+                self.collected[p] = self._continued(p, back)
+        self.adding = {op for ops in (*self.sums.values(), *self.collected.values()) for op in ops}
         self._spread()
         self._check_elements()
 
     def __getitem__(self, v: Value) -> str:
         return self.of.get(v, UNIFORM)
 
-    def _additions(self, p: Value, back: Value) -> list[Op]:
+    def _additions(self, p: Value, back: Value) -> list[Op] | None:
         """The chain of additions to, and subtractions from, a carried float up to its next value.
 
-        Raises ``NoLanes`` for any other use.
+        ``None`` for any other use.
         """
         found: list[Op] = []
         v = p
         while v is not back:
             readers = self.users.get(v, [])
-            if len(readers) != 1 or readers[0].name not in ("add", "sub") or readers[0].operands.count(v) != 1:
-                raise NoLanes
-            if readers[0].name == "sub" and readers[0].operands[0] is not v:
-                raise NoLanes
+            if len(readers) != 1 or not self._adds_to(readers[0], v):
+                return None
             op = readers[0]
             assert op.block is not None
-            if not isinstance(v.type, Scalar) or not v.type.is_float or not self._runs_once(op.block):
-                raise NoLanes
+            if not self._runs_once(op.block):
+                return None
             found.append(op)
             v = op.result
-        if any(op.name != "branch" for op in self.users.get(v, [])):
+        return None if any(op.name != "branch" for op in self.users.get(v, [])) else found
+
+    def _adds_to(self, op: Op, v: Value) -> bool:
+        """True for an addition to the float ``v``, or a subtraction from it."""
+        return op.name in ("add", "sub") and op.operands.count(v) == 1 and (op.name == "add" or op.operands[0] is v) \
+            and isinstance(v.type, Scalar) and v.type.is_float
+
+    def _continued(self, p: Value, back: Value) -> list[Op]:
+        """The additions to a carried sum that goes through parameters of other blocks, which are of the sum always.
+
+        Raises ``NoLanes`` for any other use.
+        """
+        adds: dict[Op, None] = {}
+        values, todo = {p}, [p]
+        while todo:
+            v = todo.pop()
+            found: list[Value] = []
+            for op in self.users.get(v, ()):
+                if self._adds_to(op, v):
+                    adds[op] = None
+                    found.append(op.result)
+                elif v in op.operands:
+                    raise NoLanes
+                found += [q for edge in op.edges for q, a in edge.passed() if a is v and edge.block in self.loop.blocks]
+            todo += [q for q in dict.fromkeys(found) if q not in values]
+            values.update(found)
+        passed = [(q, a) for b in self.blocks for edge in (b.term.edges if b.term else ())
+                  if edge.block in self.loop.blocks for q, a in edge.passed()]
+        if back not in values or values & set(self.loop.head.params) != {p} or \
+                any((q in values) != (a in values) for q, a in passed) or \
+                any(sum(x in values for x in op.operands) != 1 for op in adds):
             raise NoLanes
-        return found
+        self.of |= dict.fromkeys(values, COLLECTED)
+        return list(adds)
 
     def _runs_once(self, block: Block) -> bool:
         """True if each iteration executes a block exactly once."""
@@ -146,7 +181,7 @@ class Kinds:
         for p, a in edge.passed():
             if a in self.sums:
                 raise NoLanes
-            if self[a] != UNIFORM:
+            if self[a] not in (UNIFORM, COLLECTED):
                 self._note([p], SHARED if self[a] == SHARED else VARYING)
 
     def _note(self, values: Iterable[Value], kind: str) -> None:
@@ -165,7 +200,7 @@ class Kinds:
     def _check_elements(self) -> None:
         """Check that shared arrays are carried as themselves, and that no two lanes update one element by a store."""
         accesses: dict[Value, list[Op]] = {}
-        names = {p: p for p in self.loop.head.params if self[p] == SHARED}
+        names = self.names = {p: p for p in self.loop.head.params if self[p] == SHARED}
         for block in self.blocks:
             for op in block.ops:
                 if op.operands and op.operands[0] in names and (op.name in UPDATES or op.name == "get"):

@@ -23,7 +23,7 @@ from ...ir.types import Scalar
 from ...ir.uses import users
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
-from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
+from .lane_kinds import COLLECTED, FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
 
 SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
@@ -49,11 +49,14 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         return None
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return None
+    if kinds.collected and not all(_is_serial(forest.innermost[b], kinds) for b in blocks
+                                   if any(kinds[p] == COLLECTED for p in forest.innermost[b].head.params)):
+        return None
     accesses = [op for op in ops if _in_a_row(op, kinds)]
     if all(_along_lanes(op, kinds) for op in accesses):
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
-            return None
+            return _short_trips(inner, kinds, SHORT_WINDOW) if all(_sums_up(loop, kinds) for loop in inner) else None
         if not accesses and any(_adds_across(loop, kinds) for loop in inner) and \
                 all(_may_be_vectors(loop, kinds, fastmath) for loop in inner):
             return _short_trips(inner, kinds, LANES - 1)
@@ -153,6 +156,12 @@ def _is_reduction(loop: Loop, p: Value, v: Value) -> bool:
             case _:
                 return False
     return v not in readers
+
+
+def _sums_up(loop: Loop, kinds: Kinds) -> bool:
+    """True if all that a loop carries are sums whose order is free, as those of windows."""
+    return all(a.op is not None and bool(a.op.attrs.get("acc")) and kinds[a] == VARYING and _is_reduction(loop, p, a)
+               for p, a in loop.back_edge().passed() if p is not loop.head.params[0])
 
 
 def _adds_across(loop: Loop, kinds: Kinds) -> bool:

@@ -4,6 +4,7 @@
 leaving loops that are too short for vectors.  If control flow is the same in every iteration of the outer loop, the
 iterations can execute together.  A scalar that differs between them becomes an array of lanes.  An array that an
 iteration makes gets an additional last axis.  What iterations add to a shared array is summed over the lanes first.
+A sum that inner loops continue has its terms stored, and added up in order behind the chunk.
 ``lane_kinds.py`` classifies the values, and ``lane_rules.py`` has the rule of each op.
 
 The loop is strip-mined into chunks of ``LANES`` iterations, followed by the original loop for what they leave::
@@ -33,9 +34,9 @@ from ...ir.types import BOOL, I64
 from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import COLLECTED, SHARED, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_profit import pays, reads_rows, runs_backwards
-from .lane_rules import Lanes, lanes_type
+from .lane_rules import CollectedSums, Lanes, lanes_type
 
 LEAST = LANES
 """The least constant trip count.  If it is not constant, at least one chunk is required at run time."""
@@ -133,6 +134,7 @@ class _Chunks:
         iv = b.add(first, LANES - 1) if backwards else first
         self.lanes = Lanes(b, kinds, {known.iv: iv} | dict(zip(loop.head.params[1:], self.carried)), done, backwards)
         self.updated = False                                    # True after the first update of a shared array
+        self.collected = CollectedSums(self.lanes, before)
 
     def run(self) -> None:
         """Copy the blocks for all lanes.  The end of an iteration and failing checks lead to ``next``."""
@@ -140,11 +142,16 @@ class _Chunks:
         for block in order:
             copy = self.copies[block] = self.head if block is self.loop.head else self.func.new_block(block.name)
             for p in block.params if block is not self.loop.head else ():
+                if self.kinds[p] == COLLECTED:
+                    self.collected.enter(p, copy)
+                    continue
                 values[p] = copy.add_param(lanes_type(p.type) if self.kinds[p] == VARYING else p.type, p.hint)
         for block in order:
             self.lanes.b.at(self.copies[block])
             for op in self._updates_last(block):
-                if op not in self.kinds.adding:
+                if op in self.kinds.adding:
+                    self.collected.add(op)
+                else:
                     self._op(op, block)
             if block is self.loop.latch:
                 self._go_on()
@@ -185,8 +192,21 @@ class _Chunks:
         fine, failing = self.func.new_block("fine"), self.func.new_block("failing")
         b.branch(holds, fine, [], failing, [])
         b.at(failing)
-        b.jump(self.latch, [b.const(False), *self.carried])
+        b.jump(self.latch, [b.const(False), *(self._now(p, block) if self.kinds[p] == SHARED else v
+                                              for p, v in zip(self.loop.head.params[1:], self.carried))])
         b.at(fine)
+
+    def _now(self, array: Value, block: Block) -> Value:
+        """The value of a shared array in a block, so far: passing an older one would cost a copy."""
+        names, values, above = self.kinds.names, self.lanes.values, self.kinds.forest.dom.idom
+        while True:
+            made = [v for op in reversed(block.ops) for v in op.results if v in values]
+            for v in (*made, *block.params):
+                if names.get(v) is array:
+                    return values[v]
+            higher = above[block]
+            assert higher is not None
+            block = higher
 
     def _updates_around(self, block: Block) -> bool:
         """True if an inner loop around ``block`` updates a shared array, perhaps in an earlier iteration."""
@@ -211,8 +231,11 @@ class _Chunks:
         return self.copies[block]
 
     def _arguments(self, edge: Edge) -> list[Value]:
-        out = []
+        out: list[Value] = []
         for p, a in zip(edge.block.params, edge.args, strict=True):
+            if self.kinds[p] == COLLECTED:
+                out += self.collected.terms[a]
+                continue
             if (self.kinds[p] == SHARED) != (self.kinds[a] == SHARED):
                 raise NoLanes
             given = self.lanes.of(a) if self.kinds[p] == VARYING else self.lanes.flat(a)
@@ -226,6 +249,9 @@ class _Chunks:
         b = self.lanes.b
         passed = []
         for p, back, start in zip(self.loop.head.params[1:], self.loop.back_edge().args[1:], self.carried):
+            if p in self.kinds.collected:
+                passed.append(self.collected.total(start, back))
+                continue
             if p not in self.kinds.sums:
                 if self.kinds[back] != SHARED:
                     raise NoLanes
@@ -233,9 +259,8 @@ class _Chunks:
                 continue
             terms, total, v = [], start, p
             for op in self.kinds.sums[p]:
-                each = self.lanes.of(op.operands[1] if op.operands[0] is v else op.operands[0])
-                each = b.neg(each) if op.name == "sub" else each
-                terms.append(self.lanes.active_terms(each))
+                term = op.operands[op.operands[0] is v]
+                terms.append(self.lanes.term(op, self.lanes.of(term)))
                 v = op.result
             for lane in self.lanes.order() if terms else ():
                 for t in terms:

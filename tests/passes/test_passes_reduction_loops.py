@@ -1,0 +1,103 @@
+"""Sums, and largest and smallest elements, of windows and columns in a loop: the values of NumPy, right derivatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, jit
+
+RNG = np.random.default_rng(4)
+
+
+def windows(x: Any, y: Any, k: Any) -> Any:
+    out = np.zeros(max(len(x) - len(k) + 1, 0))
+    for i in range(len(x) - len(k) + 1):
+        out[i] = math.exp(-abs(np.sum((x[i:i + len(k)] - y[0, 0]) * k)))
+    return out
+
+
+def several(x: Any, y: Any, k: Any) -> Any:
+    """Two sums in an iteration, one of which reads the other."""
+    out = np.zeros(max(len(x) - len(k) + 1, 0))
+    for i in range(len(x) - len(k) + 1):
+        mean = np.sum(x[i:i + len(k)]) / (len(k) + 1)
+        out[i] = np.sum((x[i:i + len(k)] - mean) ** 2) + mean
+    return out
+
+
+def blocks(x: Any, y: Any, k: Any) -> float:
+    """Windows of two axes; a sum that both loops around them continue."""
+    energy = 0.0
+    for i in range(y.shape[0] - len(k) + 1):
+        for j in range(y.shape[1] - 3 + 1):
+            energy += np.sum(y[i:i + len(k), j:j + 3] * x[0]) ** 2
+    return energy
+
+
+def columns(x: Any, y: Any, k: Any) -> Any:
+    out = np.zeros(y.shape[1])
+    for j in range(y.shape[1]):
+        out[j] = np.sum(y[:, j] * y[:, j] * k[0])
+    return out
+
+
+def extremes(x: Any, y: Any, k: Any) -> Any:
+    out = np.zeros(y.shape[1])
+    for j in range(y.shape[1]):
+        out[j] = np.max(y[:, j] + x[0]) - np.min(y[:, j])
+    return out
+
+
+def rows(x: Any, y: Any, k: Any) -> Any:
+    """Rows: their elements are neighbours, and they stay as they are."""
+    out = np.zeros(len(y))
+    for i in range(len(y)):
+        out[i] = np.sum(y[i] * y[i, 0])
+    return out
+
+
+def kept(x: Any, y: Any, k: Any) -> Any:
+    """Something else reads a window."""
+    out = np.zeros((max(len(x) - len(k) + 1, 0), len(k)))
+    for i in range(len(x) - len(k) + 1):
+        part = x[i:i + len(k)] * 2.0
+        out[i] = part + np.sum(part)
+    return out
+
+
+BECOME_LOOPS = [windows, several, blocks, columns, extremes]
+
+
+@pytest.mark.parametrize("f", [*BECOME_LOOPS, rows, kept])
+def test_values(f: Callable[..., Any]) -> None:
+    fast = jit(f)
+    for n in (1, 7, 16, 20, 37):
+        x, y = RNG.normal(size=n), RNG.normal(size=(6, n))
+        for k in (RNG.normal(size=w) for w in (0, 1, 3, 6) if w or f is windows):
+            np.testing.assert_allclose(fast(x, y, k), f(x, y, k), rtol=1e-12, atol=1e-12)
+    text = fast.inspect("optimized", x, y, k)
+    assert ("sum {axes" in text or "max {axes" in text) == (f not in BECOME_LOOPS)
+
+
+@pytest.mark.parametrize("f", BECOME_LOOPS)
+def test_gradients(f: Callable[..., Any]) -> None:
+    def squares(x: Any, y: Any) -> Any:
+        found = f(x, y, np.array([0.5, 0.7, -0.2]))
+        return np.sum(found * found)
+    for n in (5, 19):
+        check_grads(squares, (RNG.normal(size=n), RNG.normal(size=(6, n))), order=1)
+
+
+def test_what_is_no_number_and_what_is_infinite() -> None:
+    fast = jit(extremes)
+    x, y, k = np.zeros(40), RNG.normal(size=(6, 40)), np.ones(1)
+    y[2, 3], y[1, 20], y[1, 5], y[:, 30] = np.nan, np.inf, -np.inf, -0.0
+    np.testing.assert_array_equal(fast(x, y, k), extremes(x, y, k))
+    np.testing.assert_array_equal(jit(columns)(x, y, k), columns(x, y, k))
+    with pytest.raises(ValueError, match="zero-size"):
+        fast(x, y[:0], k)
