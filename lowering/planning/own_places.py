@@ -4,17 +4,13 @@
 ``k``, and is added in row ``k``.  So whatever the columns are, no element reads what another one writes, in any order,
 and the addend need not be stored before.
 
-In ``new = old.copy(); new[1:-1] = f(old[2:], old[:-2])`` the arrays may share memory as far as their classes tell, as
-a time stepper carries both.  But ``new`` is made while ``old`` is still to be read, and is only updated in place since:
-it is in memory of its own, and the addend may read ``old`` anywhere.
-
 An *index map* of an array has for each axis a range (axis of the addend, start, step): the index along that axis is
 ``start + k * step`` for the index ``k`` of the addend along its axis.  ``None``: anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from ...ir.aliasing.alias_classes import AliasClasses, is_array
 from ...ir.graph import Op, Value
@@ -31,7 +27,7 @@ def reads_own_places(site: Op, v: Value, lazy: Collection[Value], roots: AliasCl
     """True if the update ``site`` may compute ``v``, with what is ``lazy``, from the array that it updates."""
     if site.name not in UPDATES or not is_array(site.operands[1]):
         return False
-    target, wanted, before = site.operands[0], _written(site), _made_before(site)
+    target, wanted = site.operands[0], _written(site)
     todo = [(site.operands[1], _identity(_rank(site.operands[1])))]
     seen = 0
     while todo:
@@ -41,26 +37,13 @@ def reads_own_places(site: Op, v: Value, lazy: Collection[Value], roots: AliasCl
             return False
         if x is v or x in lazy or _is_view(x):
             todo += _operands(x, at)
-        elif roots.same(x, target) and not (x is target and _covers(at, wanted)) and not before(x):
+        elif roots.same(x, target) and not (x is target and _covers(at, wanted)):
             return False
     return True
 
 
 LONGEST = 64
-"""The most arrays, and the most ops in a row, that are followed."""
-
-
-def _made_before(site: Op) -> Callable[[Value], bool]:
-    """Tells of a value that the site reads if it was made before the array that the site updates, by a copy."""
-    made, block = site.operands[0].op, site.block
-    while made is not None and made.block is block and made.name in UPDATES:
-        made = made.operands[0].op
-    if made is None or block is None or made.block is not block or made.name not in ("copy", "fill"):
-        return lambda x: False
-    since: set[Value] = set()
-    for op in block.ops[block.ops.index(made):block.ops.index(site)][:LONGEST + 1]:
-        since.update(op.results)
-    return lambda x: len(since) <= LONGEST and x not in since
+"""The most arrays that are followed."""
 
 
 def _rank(v: Value) -> int:
