@@ -39,7 +39,7 @@ TAKEN = 1
 SPINS = 2_000                 # pauses of the processor, of 15 to 50 ns each, before a thread sleeps
 PAUSE = 50                    # microseconds between later tests of the caller
 PATIENCE = 1_000              # tests between polls for signals
-SHARES, UNEVEN = 4, 8         # shares for each thread, and where the iterations take different times
+SHARES, UNEVEN = 1, 8         # shares for each thread, and where the iterations take different times
 
 _HIRE = named("hire", lambda: ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0)
 
