@@ -87,7 +87,7 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
 
 
 def _shares(fn: FunctionBuilder, op: Op, callee: Function, threads: str) -> str:
-    """The number of shares: several for each thread, but for one where each share has arrays of its own."""
+    """The number of shares: one or several for each thread, and one where each share has arrays of its own."""
     code, trip = fn.code, fn.scalar(op.operands[1])
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
     each = thread_pool.UNEVEN if op.attrs.get("uneven") else thread_pool.SHARES
