@@ -73,27 +73,28 @@ _CALLERS = """define internal i64 @jitad.callers_floats(ptr %ctx) alwaysinline n
 """
 
 
-def _processor(triple: str) -> str:
+def processor(triple: str) -> str:
+    """The family of processors of a target, as LLVM names it."""
     return triple.partition("-")[0].replace("arm64", "aarch64")
 
 
 def can_flush(triple: str) -> bool:
     """True if the processor has a state in which it takes subnormal numbers for zero."""
-    return _processor(triple) in FLUSH
+    return processor(triple) in FLUSH
 
 
 def define(writer: Writer) -> None:
     """Write the routines into a module, unless it has them.  Processors without the state have nothing to set."""
     if writer.defines("jitad.floats"):
         return
-    processor = _processor(writer.triple)
-    if processor == "x86_64":
+    name = processor(writer.triple)
+    if name == "x86_64":
         for name in ("stmxcsr", "ldmxcsr"):
             writer.declare(f"llvm.x86.sse.{name}", "void", "ptr")
-    elif processor == "aarch64":
+    elif name == "aarch64":
         writer.declare("llvm.aarch64.get.fpcr", "i64", "")
         writer.declare("llvm.aarch64.set.fpcr", "void", "i64")
-    read, write = _TEXTS.get(processor, _OTHER)
+    read, write = _TEXTS.get(name, _OTHER)
     writer.function("jitad.floats", read)
     writer.function("jitad.set_floats", write)
     writer.function("jitad.callers_floats", _CALLERS.format(floats=context.offset("floats"), state=KNOWN - 1))
@@ -104,7 +105,7 @@ def flush(writer: Writer, code: Code, recorded: str) -> str:
     define(writer)
     before = code.call("i64", "@jitad.floats", hint="floats")
     code.store("i64", code.arith("or", "i64", before, str(KNOWN)), recorded)
-    bits = FLUSH[_processor(writer.triple)]
+    bits = FLUSH[processor(writer.triple)]
     code.call_void("@jitad.set_floats", ("i64", code.arith("or", "i64", before, str(bits))))
     return before
 
@@ -113,7 +114,7 @@ def exactly(writer: Writer, code: Code, emit: Callable[[], None]) -> None:
     """Emit ``emit`` with subnormal numbers."""
     define(writer)
     before = code.call("i64", "@jitad.floats", hint="floats")
-    bits = FLUSH[_processor(writer.triple)]
+    bits = FLUSH[processor(writer.triple)]
     code.call_void("@jitad.set_floats", ("i64", code.arith("and", "i64", before, str(~bits))))
     emit()
     code.call_void("@jitad.set_floats", ("i64", before))

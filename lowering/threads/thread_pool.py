@@ -36,7 +36,7 @@ from . import work_stealing
 HEAD = ("shares", "threads", "trip", "stop", "context", "rows", "width", "share", "floats")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
 TAKEN = 1
-SPINS = 2_000                 # pauses of the processor, of 15 to 50 ns each, before a thread sleeps
+SPINS = 2_000                 # pauses of the processor before a thread sleeps: 50 µs on an Intel Xeon
 PAUSE = 50                    # microseconds between later tests of the caller
 PATIENCE = 1_000              # tests between polls for signals
 SHARES, UNEVEN = 1, 8         # shares for each thread, and where the iterations take different times
@@ -79,7 +79,7 @@ def define(writer: Writer) -> None:
 
 def _rest(writer: Writer) -> str:
     """The instruction of a loop that waits: it leaves the processor's units to the other thread of a core."""
-    processor = writer.triple.partition("-")[0].replace("arm64", "aarch64")
+    processor = float_state.processor(writer.triple)
     if processor == "x86_64":
         return f"call void {writer.declare('llvm.x86.sse2.pause', 'void', '')}()"
     if processor == "aarch64":

@@ -27,7 +27,7 @@ where an index depends on data (a sparse product takes 30, springs 60).  ``SERIA
 before (a triangular system takes 110), or functions are called one by one (``exp`` takes 90, ``sin`` 190)."""
 ENOUGH = 50_000_000
 """The least time of a loop for several threads, in picoseconds.  Waking a thread that sleeps takes the calling thread
-3 to 5 µs, and the other begins 5 to 20 µs later."""
+4 µs (Intel Xeon), and the other begins later."""
 MOST, LARGEST = 1 << 20, 1 << 40
 """Bounds of trip counts and of durations, so that the estimate cannot wrap."""
 UNKNOWN, UNCOUNTED = 8, 32
