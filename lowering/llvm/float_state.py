@@ -89,8 +89,8 @@ def define(writer: Writer) -> None:
         return
     name = processor(writer.triple)
     if name == "x86_64":
-        for name in ("stmxcsr", "ldmxcsr"):
-            writer.declare(f"llvm.x86.sse.{name}", "void", "ptr")
+        for intrinsic in ("stmxcsr", "ldmxcsr"):
+            writer.declare(f"llvm.x86.sse.{intrinsic}", "void", "ptr")
     elif name == "aarch64":
         writer.declare("llvm.aarch64.get.fpcr", "i64", "")
         writer.declare("llvm.aarch64.set.fpcr", "void", "i64")
