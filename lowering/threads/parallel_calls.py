@@ -68,9 +68,7 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
     threads = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
     several, alone, after = code.label("several"), code.label("alone"), code.label("after")
     outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
-    shares = _shares(fn, op, callee, threads)
-    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-    threads = code.call("i64", smin, ("i64", threads), ("i64", shares), hint="threads")
+    shares, threads = _divided(fn, op, callee, threads)
     code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
     code.start(several)
 
@@ -86,17 +84,15 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
     return [types.assemble(t, list(out)) for t, out in zip(callee.result_types, outs)]
 
 
-def _shares(fn: FunctionBuilder, op: Op, callee: Function, threads: str) -> str:
-    """The number of shares: one or several for each thread, and one where each share has arrays of its own."""
+def _divided(fn: FunctionBuilder, op: Op, callee: Function, crew: str) -> tuple[str, str]:
+    """The numbers of shares and threads: one share for each where a share has arrays of its own."""
     code, trip = fn.code, fn.scalar(op.operands[1])
-    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
     each = thread_pool.UNEVEN if op.attrs.get("uneven") else thread_pool.SHARES
     if any(_is_sum(role, t) for role, t in zip(op.attrs["threads"], callee.result_types)):
         each = 1
     if callee.attrs.get("lanes"):                            # a share of fewer iterations would have no vectors
         trip = code.arith("udiv", "i64", trip, str(LANES))
-    wanted = code.arith("mul", "i64", threads, str(each), flags="nuw nsw")
-    return code.call("i64", smin, ("i64", wanted), ("i64", trip), hint="shares")
+    return thread_pool.divided(fn.writer, code, crew, trip, each)
 
 
 def _alone(fn: FunctionBuilder, callee: Function, args: list[Lowered], own: set[int]) -> list[Lowered]:

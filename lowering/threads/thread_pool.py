@@ -87,6 +87,14 @@ def _rest(writer: Writer) -> str:
     return ""
 
 
+def divided(writer: Writer, code: Code, crew: str, trip: str, each: int = SHARES) -> tuple[str, str]:
+    """Emit the numbers of shares, ``each`` for a thread, and of threads, for ``trip`` iterations at most."""
+    smin = writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    wanted = code.arith("mul", "i64", crew, str(each), flags="nuw nsw") if each > 1 else crew
+    shares = code.call("i64", smin, ("i64", wanted), ("i64", trip), hint="shares")
+    return shares, code.call("i64", smin, ("i64", crew), ("i64", shares), hint="threads") if each > 1 else shares
+
+
 def bounds(code: Code) -> tuple[str, str]:
     """In the function of a share: its first iteration, and the end of its range."""
     def word(name: str) -> str:
