@@ -29,6 +29,7 @@ from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
+from .passes.cleanup.loop_unswitch import loop_unswitch
 from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
@@ -75,7 +76,6 @@ from .passes.vectorise.check_strips import check_strips
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_set_splitting import index_set_splitting
-from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
