@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
+from .errors import switched_on
 from .ir.graph import Module
 from .ir.verify import Verifier, verify
 from .passes.algebra.algebra import algebra
@@ -347,7 +348,7 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
     names, without = list(roots), left_out()
-    debug, seldom = os.environ.get("JITAD_DEBUG") == "1", os.environ.get("JITAD_VERIFY") == "stages"
+    debug, seldom = switched_on("JITAD_DEBUG"), os.environ.get("JITAD_VERIFY") == "stages"
     if gpu:
         module.parallel = module.gpu = True
         without |= NOT_ON_GPU
