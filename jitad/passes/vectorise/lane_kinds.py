@@ -22,7 +22,7 @@ from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar, Type
 from ...ir.uses import ops_of, users
-from ..analysis.affine import AffineForms
+from ..analysis.affine import AffineForms, stays_beyond
 from ..analysis.loops import Counted, Loop, LoopForest
 
 UNIFORM, RISING, FALLING, VARYING, SHARED, COLLECTED = (
@@ -49,7 +49,7 @@ class Kinds:
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
-        self.forest, self.loop, self.blocks = forest, loop, blocks
+        self.forest, self.loop, self.blocks, self.known = forest, loop, blocks, known
         self.of: dict[Value, str] = {known.iv: RISING}
         self.pushed: dict[tuple[Type, ...], set[int]] = {}
         self.sums: dict[Value, list[Op]] = {}
@@ -221,13 +221,18 @@ class Kinds:
                     raise NoLanes
 
     def _are_apart(self, first: Op, second: Op) -> bool:
-        """True if two accesses are in different rows: an index of theirs does not change in the loop, and differs."""
+        """True if two accesses are in different rows: an index of theirs does not change in the loop, and differs.
+
+        Or one of them changes with the counter, and the other is below or above all that it takes on.
+        """
         if "add_slice" in (first.name, second.name):
             return False
         for u, v in zip(*(op.operands[OPS[op.name].indices:] for op in (first, second))):
             between = self.forms.of(u).minus(self.forms.of(v))
             if between.constant and not between.terms and not any(
                     w.block in self.loop.blocks for w, _ in self.forms.of(u).terms):
+                return True
+            if any(stays_beyond(self.forms, *pair, self.loop, self.known) for pair in ((u, v), (v, u))):
                 return True
         return False
 
