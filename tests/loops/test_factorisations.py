@@ -1,4 +1,4 @@
-"""Factorisations by columns: ordered sums along rows are lanes, and the matrix is stored so that these are neighbours."""
+"""Factorisations by columns: ordered sums along rows are lanes, and the matrix is stored by columns for them."""
 
 from __future__ import annotations
 
