@@ -398,3 +398,27 @@ def test_rows_whose_number_two_loops_count() -> None:
     kept = [line for line in text.splitlines() if " = push " in line]
     assert "matmul" in text and len(kept) == 2                # for each step and each 64 of them, not for each sum
     check_grads(states, (u, xs), order=1)
+
+
+def curves(a: Any) -> float:
+    """Each row is solved in one scratch array; its iterations are computed again in the reverse sweep."""
+    x, total = np.zeros(a.shape[1]), 0.0
+    for s in range(len(a)):
+        for i in range(a.shape[1]):
+            x[i] = 1.0
+            for j in range(i):
+                x[i] -= a[s, i] * x[j]
+            x[i] /= 2.0 + a[s, i]
+        for i in range(a.shape[1]):
+            total += math.exp(x[i]) * (i + 1.0)
+    return total
+
+
+def test_finished_elements_in_an_iteration_that_is_computed_again() -> None:
+    a = np.random.default_rng(10).uniform(0.0, 1.0, (6, 5))
+    text = jit(curves, grad=True).grad.inspect("adjoint", a)
+    assert "_again" in text and " = push " not in text
+    check_grads(curves, (a,), order=2)
+    for shape in ((0, 5), (3, 0), (1, 1), (40, 17)):
+        a = np.random.default_rng(11).uniform(0.0, 1.0, shape)
+        np.testing.assert_allclose(jit(curves, grad=True).grad(a), interpret(grad(curves), a), rtol=1e-10, atol=1e-12)
