@@ -71,6 +71,9 @@ class Homes:
         self.live_in: dict[Block, ValueSet] = {}              # of the blocks of copies
         self.left: dict[Loop, dict[Value, Value]] = {}        # merged loop → values after its last iteration
         self.settled = dict(sweep.settled)                    # with those of the copies
+        self.settled_in: dict[Loop, list[tuple[Op, Carried]]] = {}
+        for load, carried in sweep.settled.items():
+            self.settled_in.setdefault(carried.loop, []).append((load, carried))
         for plan in [] if split else candidates(sweep, results):
             rerun = self._run_again(plan)
             if plan.merged:
@@ -98,11 +101,11 @@ class Homes:
         for live in self.live_in.values() if nested else ():
             for v in [v for v in live if v in rerun.values]:
                 live[rerun.values[v]] = None
-        for load, carried in self.sweep.settled.items():     # final in the iteration, and so in its copy
-            if carried.loop in rerun.levels and carried.loop is not rerun.loop and load.result in rerun.values:
-                copy, param = rerun.values[load.result].op, rerun.values[carried.param]
-                assert copy is not None
-                self.settled[copy] = Carried(rerun.levels[carried.loop], param)
+        for loop, level in rerun.levels.items():              # final in the iteration, and so in its copy
+            for load, carried in self.settled_in.get(loop, ()) if loop is not rerun.loop else ():
+                copy = rerun.values.get(load.result, load.result).op
+                if copy is not None and copy is not load:
+                    self.settled[copy] = Carried(level, rerun.values[carried.param])
         for new, old in rerun.original.items():
             self.original[new], self.copied_in[new] = old, rerun.level
             self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
