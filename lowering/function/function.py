@@ -48,7 +48,7 @@ class FunctionLowering(FunctionBuilder):
         self.unpredictable, self.inverted = one_of_two(self.forest)
         self.shared = shared_conditions(self.forest, self.chains) if selection.selects_by_mask(self) else set()
         self.ends = index_tests(self.forest)
-        self.wrapped = wrapped_indices(self.forest.dom.order)
+        self.wrapped = wrapped_indices(self.forest.dom)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.late_checks, self.unguarded = (
             deferred_casts(self.forest.dom.order, self.wrapped) if casts.truncates_by_instruction(self)
