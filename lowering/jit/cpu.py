@@ -56,7 +56,7 @@ NO_STRENGTH_REDUCTION = "disable-lsr"
 # the same loop then takes up to half as long again where it begins in the middle of such a line.
 LOOP_ALIGNMENT = "x86-experimental-pref-innermost-loop-alignment"
 ALIGNED_TO = 6
-# A selection stays one.  LLVM makes a branch of it if the iterations wait for it (of integers, on x86), or if it compares
+# A selection stays one.  LLVM makes a branch of it if iterations wait for it (of integers, on x86), or if it compares
 # what has been loaded.  Data mispredict half of such branches: where one is predicted, as that of a rare update, our
 # passes have made it.  An alignment with gaps took 2.6 times as long, a heap 2.2 times; of 160 programs none lost.
 CONVERTED_SELECTIONS = "x86-cmov-converter"

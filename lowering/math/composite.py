@@ -84,10 +84,10 @@ def int_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 def int_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     (x, y), of, c = xs, types.register(t), e.code
-    if y.isdecimal() and (d := int(y)) > 0:
-        if d & d - 1 == 0:
-            return c.arith("and", of, x, str(d - 1))
-        return c.arith("sub", of, x, c.arith("mul", of, _literal_floordiv(e, of, x, t.bits, d), y))
+    if y.isdecimal() and (literal := int(y)) > 0:
+        if literal & literal - 1 == 0:
+            return c.arith("and", of, x, str(literal - 1))
+        return c.arith("sub", of, x, c.arith("mul", of, _literal_floordiv(e, of, x, t.bits, literal), y))
     d, _, _ = _divisor(e, of, y)
     r = c.arith("srem", of, x, d)
     low = _signs_differ(e, of, r, d)

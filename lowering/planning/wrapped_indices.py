@@ -12,8 +12,9 @@ known earlier than the selection would be.  Others take a branch, which adds ``n
     ^wrap:   branch 0 <= i + n < n, ^ok(i + n), ^bad
     ^ok(s):
 
-Both comparisons are unsigned if ``n`` is known not to be negative, as behind the allocation of an array of that size.  If ``i`` is at least ``n``, ``i + n`` is out of
-range too: it is at least ``n`` or wraps around to a negative number.  If ``n`` is negative, every ``i`` fails both.
+Both comparisons are unsigned if ``n`` is known not to be negative, as behind the allocation of an array of that size.
+If ``i`` is at least ``n``, ``i + n`` is out of range too: it is at least ``n`` or wraps around to a negative number.
+If ``n`` is negative, every ``i`` fails both.
 
 In a loop, a selection without a check, as in a reverse sweep, is a branch too (``place_of``).
 """

@@ -47,7 +47,8 @@ def test_remainders_by_a_size(n: int) -> None:
     of = np.zeros(n)
     assert by_a_size(NUMBERS, of).tolist() == (NUMBERS % n).tolist()
     with np.errstate(all="ignore"):
-        assert by_a_size_and_quotients(NUMBERS, of).tolist() == ((NUMBERS & HIGH) % n + len(NUMBERS) * (NUMBERS // n)).tolist()
+        wanted = (NUMBERS & HIGH) % n + len(NUMBERS) * (NUMBERS // n)
+    assert by_a_size_and_quotients(NUMBERS, of).tolist() == wanted.tolist()
 
 
 def test_a_size_of_none() -> None:
