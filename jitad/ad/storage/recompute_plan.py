@@ -72,8 +72,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         known = counted(loop)
         if back is None or known is None or back.top is None or loop.exit is None:
             continue
-        taint = tainted(sweep.forest.dom, loop, back.iv)
-        if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
+        taint = _unread_taint(sweep, reverse, back)
+        if taint is not None:
             found[loop] = Plan(back, taint)
         elif order_free(reverse, back):
             found[loop] = Plan(back, set(), carried=True)
@@ -112,6 +112,12 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
 
 
+def _unread_taint(sweep: ThereAndBack, reverse: Reverse, back: LoopBack) -> set[Value] | None:
+    """The tainted values of a loop; None if its iterations, or their reverse sweep, read what earlier ones carry."""
+    taint = tainted(sweep.forest.dom, back.loop, back.iv)
+    return None if taint is None or any(v in taint for v in _read_by(reverse.of(back.loop), back.loop)) else taint
+
+
 def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ...]:
     """The inner loops whose iterations are recomputed one by one; the last are tried first, as they run first."""
     outer = plan.back.loop
@@ -121,14 +127,15 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
         back = sweep.loops.get(loop)
         if back is None or back.top is None or not nests.may_move(sweep, outer, loop) or not order_free(reverse, back):
             continue
-        taint = tainted(sweep.forest.dom, loop, back.iv)
-        if taint is None or any(v in taint for v in _read_by(reverse.of(loop), loop)):
+        taint = _unread_taint(sweep, reverse, back)
+        if taint is None and not plan.merged:
             continue
         if not nests.is_separate(sweep, reverse.reads, outer, [loop, *(p.back.loop for p in found)], plan.merged):
             continue
-        inner = replace(plan, back=back, taint=taint, upwards=True)
+        inner = replace(plan, back=back, taint=taint or set(), carried=taint is None, upwards=True)
         inner = replace(inner, nested=_nested(sweep, reverse, inner))
-        if len(inner.nested) == len(loop.children) and (loop.children or nests.pays(sweep, loop)):
+        if len(inner.nested) == len(loop.children) and (
+                loop.children or inner.carried or nests.pays(sweep, loop)):
             found.append(inner)
     return tuple(found)
 
