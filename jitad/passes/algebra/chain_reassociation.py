@@ -14,7 +14,8 @@ an expression is computed meanwhile.  LLVM may not reassociate such chains of fl
 their sums and products does not matter.  A product with two loop-invariant factors, as cotangents have, takes their
 product, even if another op reads the first one too.
 
-Without ``fastmath`` sums and products of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and
+Cotangents may be summed up in any order, so their sums and products are taken so too.  Without ``fastmath`` other sums
+and products of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and
 zeros of both signs depend on it.  NumPy's minimum and maximum do not.  The late one is their second operand: machine
 code examines the sign and NaN of the first.
 """
@@ -46,12 +47,14 @@ def chain_reassociation(module: Module, floats: bool = True) -> None:
 
 def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
     """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
-    def is_free(v: Value) -> bool:
-        return _is_number(v) and (floats or not dtype_of(v.type).is_float)
-
     late = _late(loop, order)
     if not late:
         return
+    bars, waited = _cotangents(loop, order), _waited_for(loop, late)
+
+    def is_free(v: Value) -> bool:
+        return _is_number(v) and (floats or v in bars or not dtype_of(v.type).is_float)
+
     _name_extremes(order, region, is_free)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
@@ -59,7 +62,9 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
         for op in list(b.ops):
             if len(op.results) != 1 or not _is_number(op.result):
                 continue
-            names = SUMS | PRODUCTS | EXTREMES if is_free(op.result) else EXTREMES
+            names = EXTREMES
+            if is_free(op.result):
+                names = names | SUMS | PRODUCTS if op.result in waited else names | SUMS
             if op.name in names and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once, loop)
                 if op.name in EXTREMES and op.operands[0] in late:
@@ -67,6 +72,36 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
             if any(v in late for v in op.operands):
                 late.add(op.result)
         _pass_on(b, late, loop)
+
+
+def _waited_for(loop: Loop, late: set[Value]) -> set[Value]:
+    """What the next values of the ``late`` parameters of the head are computed from in an iteration."""
+    passed: dict[Value, list[Value]] = {}
+    for e in (e for b in loop.blocks for e in (b.term.edges if b.term is not None else ())):
+        for p, a in e.passed():
+            passed.setdefault(p, []).append(a)
+    todo = [a for p in late for a in passed.get(p, ()) if a.block in loop.blocks]
+    found = set(todo)
+    while todo:
+        v = todo.pop()
+        new = v.op.operands if v.op is not None else passed.get(v, []) if v.owner is not loop.head else []
+        new = [a for a in new if a not in found and a.block in loop.blocks]
+        found.update(new)
+        todo += new
+    return found
+
+
+def _cotangents(loop: Loop, order: list[Block]) -> set[Value]:
+    """Sums of cotangents, and what is computed from these."""
+    found: set[Value] = set()
+    for _ in range(2):                                       # again for what the head receives
+        for b in order:
+            for op in b.ops:
+                if op.attrs.get("acc") or any(v in found for v in op.operands):
+                    found.update(op.results)
+            for e in b.term.edges if b.term is not None else ():
+                found |= {p for p, a in e.passed() if a in found}
+    return found
 
 
 def _is_number(v: Value) -> bool:
