@@ -83,7 +83,7 @@ def drawn(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     """The state of a generator, and a weight, pass through both loops."""
     total, seed, weight = 0.0, 5, 1.0
     for i in range(x.shape[0]):
-        for j in range(at[i, 0]):
+        for _ in range(at[i, 0]):
             seed = (seed * 75 + 74) % 65537
             weight *= 0.9
             total += weight * x[i, seed % 7] * w[seed % 9] ** 2
