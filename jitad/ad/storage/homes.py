@@ -29,7 +29,7 @@ from ...ir.types import Scalar, Stack
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..reverse import ThereAndBack
-from .final_loads import Finished, copied, base
+from .final_loads import Finished, base, copied
 from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, candidates
