@@ -22,8 +22,8 @@ from ..llvm.capi import function, pointer
 from ..llvm.context import HUGE_PAGE
 from ..llvm.emit import Writer
 
-# Bytes of a result above which it has a block.  Calls with smaller ones are faster as well, by a quarter, but where some
-# hundred results are kept and dropped together they take 1.5 times as long (Intel Xeon).
+# Bytes of a result above which it has a block.  Calls with smaller ones would be faster as well, by a quarter, but take
+# 1.5 times as long where some hundred results are kept and dropped together (Intel Xeon).
 LARGE = 1 << 16
 GRAIN = 1 << 14            # granularity of the sizes of blocks smaller than a huge page
 FREE = 256 << 20
@@ -262,7 +262,8 @@ def define(writer: Writer) -> None:
         "no_pages": -1, "huge_pages": mmap.MADV_HUGEPAGE, "lazily": mmap.MADV_FREE,
         "name": _NAME, "ndarray": pointer(capi.NDARRAY),
         "pages": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
-        "present": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE, "flags": capi.ARRAY_NEEDED_FLAGS | capi.ARRAY_WRITEABLE}
+        "present": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE,
+        "flags": capi.ARRAY_NEEDED_FLAGS | capi.ARRAY_WRITEABLE}
     for text in (_TAKE, _FREE, _RETURN, _WRAP):
         name = text[text.index("@") + 1:text.index("(")]
         writer.function(name, text.format(**here))
