@@ -61,7 +61,8 @@ def _skip_loop(func: Function, loop: Loop) -> None:
 
 def _skip_path(func: Function, loop: Loop) -> None:
     """Skip a loop if all cotangents that it receives are zero."""
-    start = {p: a for p, a in loop.entry_edge().passed() if _may_be_zero(a) or _is_zero(a) and dtype_of(a.type).is_float}
+    start = {p: a for p, a in loop.entry_edge().passed()
+             if _may_be_zero(a) or _is_zero(a) and dtype_of(a.type).is_float}
     back, grown = loop.back_edge().args, True
     kept, vanishing = dict[Value, Value](), set[Value]()
     while grown:                                             # without those that do not stay zero
