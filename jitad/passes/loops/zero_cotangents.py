@@ -34,6 +34,7 @@ from functools import reduce
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Scalar, dtype_of
+from ...ir.uses import EDGE, uses
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, loop_forest
 
@@ -61,17 +62,57 @@ def _skip_loop(func: Function, loop: Loop) -> None:
 
 def _skip_path(func: Function, loop: Loop) -> None:
     """Skip a loop if all cotangents that it receives are zero."""
-    start = {p: a for p, a in loop.entry_edge().passed()
-             if _may_be_zero(a) or _is_zero(a) and dtype_of(a.type).is_float}
     back, grown = loop.back_edge().args, True
+    start = {p: a for p, a in loop.entry_edge().passed() if _may_be_zero(a)
+             or _is_zero(a) and dtype_of(a.type).is_float and not _is_sum(back[p.index], p)}
     kept, vanishing = dict[Value, Value](), set[Value]()
     while grown:                                             # without those that do not stay zero
         kept, vanishing = _without(loop, start)
         lasting = {p: a for p, a in start.items() if back[p.index] in vanishing or _is_zero(back[p.index])}
         start, grown = lasting, len(lasting) < len(start)
     zs = [a for a in dict.fromkeys(start.values()) if not _is_zero(a)]
-    if zs and all(op.results for op in loop.head.ops) and _leaves_unchanged(func, loop, kept, vanishing):
+    if not zs or not any(op.attrs.get("acc") for op in loop.head.ops) or not all(op.results for op in loop.head.ops):
+        return
+    leaving = [a for a in (*loop.exit_edge().args, *_read_behind(func, loop)) if a in vanishing]
+    if _leaves_unchanged(func, loop, kept, vanishing) and _are_cotangents(func, loop, leaving):
         _guard(func, loop, zs, kept)
+
+
+def _is_sum(v: Value, p: Value) -> bool:
+    """True if ``v`` is ``p`` with additions of cotangents."""
+    todo = [v]
+    while todo:
+        v = todo.pop()
+        if v is p:
+            return True
+        todo += v.op.operands if v.op is not None and v.op.name == "add" and v.op.attrs.get("acc") else []
+    return False
+
+
+def _are_cotangents(func: Function, loop: Loop, values: Iterable[Value]) -> bool:
+    """True if only cotangents are computed from ``values`` behind the loop.
+
+    A number of the program that is zero may become NaN in the loop, and has to.
+    """
+    todo = list(values)
+    if not todo:
+        return True
+    read, seen = uses(op for b in func.blocks if b is not loop.head for op in b.all_ops()), set[Value]()
+    assert loop.exit is not None
+    todo += [p for p, a in loop.exit_edge().passed() if a in todo]
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        for op, number in read.get(v, ()):
+            if number == EDGE:
+                todo += [p for e in op.edges for p, a in e.passed() if a is v]
+            elif op.name in ("mul", "neg", "div", "select"):
+                todo += op.results
+            elif not op.attrs.get("acc") and (op.name, number) != ("set", 1):
+                return False
+    return True
 
 
 def _skip_iterations(func: Function, loop: Loop) -> bool:
