@@ -29,7 +29,7 @@ from ...ir.types import Scalar, Stack
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..reverse import ThereAndBack
-from .final_loads import Carried, Finished, base
+from .final_loads import Finished, base, copied
 from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, candidates
@@ -70,10 +70,7 @@ class Homes:
         self.copied_in: dict[Block, Loop] = {}                # block of a copy → the iteration that it is part of
         self.live_in: dict[Block, ValueSet] = {}              # of the blocks of copies
         self.left: dict[Loop, dict[Value, Value]] = {}        # merged loop → values after its last iteration
-        self.settled = dict(sweep.settled)                    # with those of the copies
-        self.settled_in: dict[Loop, list[tuple[Op, Carried]]] = {}
-        for load, carried in sweep.settled.items():
-            self.settled_in.setdefault(carried.loop, []).append((load, carried))
+        self.settled = dict(sweep.settled)                    # with those of copies
         for plan in [] if split else candidates(sweep, results):
             rerun = self._run_again(plan)
             if plan.merged:
@@ -101,15 +98,11 @@ class Homes:
         for live in self.live_in.values() if nested else ():
             for v in [v for v in live if v in rerun.values]:
                 live[rerun.values[v]] = None
-        for loop, level in rerun.levels.items():              # final in the iteration, and so in its copy
-            for load, carried in self.settled_in.get(loop, ()) if loop is not rerun.loop else ():
-                copy = rerun.values.get(load.result, load.result).op
-                if copy is not None and copy is not load:
-                    self.settled[copy] = Carried(level, rerun.values[carried.param])
         for new, old in rerun.original.items():
             self.original[new], self.copied_in[new] = old, rerun.level
             self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
             self.live_in[new] = {rerun.values.get(v, v): None for v in self.sweep.liveness.before(old)}
+        self.settled |= copied(self.sweep.settled, rerun.levels, rerun.values)
         if not plan.kept:
             remove_forward(self.sweep, rerun.loop)
         return rerun

@@ -26,8 +26,9 @@ from .ranges import LARGEST, Prover, Ranges
 
 FAR = 2**62
 SMALL = 16
-"""A counter that starts within ``FAR`` of zero and moves by at most ``SMALL`` does not overflow an i64 in practice:
-it would have to run for years."""
+LONG = 2**60
+"""A counter that starts within ``FAR`` of zero and moves by at most ``SMALL`` does not overflow an i64 in practice, nor
+does it get ``LONG`` away from its start: it would have to run for years."""
 LONGEST = 50
 """The most (value, offset) pairs that are visited when the steps of one parameter are collected."""
 
@@ -119,7 +120,7 @@ def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop,
     """
     low, high = ranges.interval(start)
     safe = -FAR <= low and high <= FAR
-    end = LARGEST - SMALL
+    end = (high if sign > 0 else -low) + LONG if safe else LARGEST - SMALL
     form, first = ranges.form(p), ranges.form(start)
     if (found := _common_bound(p, sign, paths, loop)) is not None:
         bound, slack = found
@@ -127,8 +128,7 @@ def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop,
         last = (edges[1] if sign > 0 else -edges[0]) - slack
         if prover.proves(_short_of(first, ranges.form(bound), sign, slack)):
             prover.assume(_short_of(form, ranges.form(bound), sign, slack))
-            end = last
-            safe = safe or fastest <= slack or end <= LARGEST - SMALL
+            end, safe = min(end, last), safe or fastest <= slack or last <= LARGEST - SMALL
         else:                                              # it is short of the bound, or still at its start
             end = min(end, max(last, high if sign > 0 else -low))
     if safe:
