@@ -95,8 +95,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                 else:
                     del found[loop]
     kept = [replace(plan, kept=True) for loop, plan in possible.items()
-            if sweep.module.parallel and loop not in found and order_free(reverse, plan.back, by_parts=True)
-            and _needs_stack(sweep, reverse, loop)]
+            if loop not in found and (sweep.module.parallel or loop.children and _runs_in_lanes(sweep, loop))
+            and order_free(reverse, plan.back, by_parts=True) and _needs_stack(sweep, reverse, loop)]
     chosen = [*found.values(), *kept]
     chosen = [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
     return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
@@ -125,7 +125,7 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
 
 def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
     """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack."""
-    rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
+    rows = {x for x in _inner(loop) if x is loop or sweep.module.parallel and loop in regular_nest(sweep.forest.dom, x)}
     return any(isinstance(v.type, Array) or sweep.forest.loop_of(v.block) not in rows and not _is_made_again(v, loop)
                for v in _read_by(reverse.of(loop), loop))
 

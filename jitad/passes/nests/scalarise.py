@@ -22,6 +22,7 @@ from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import users
 from ..analysis.loops import Loop, loop_forest
+from .array_steps import array_steps
 from .reduction_loops import reduction_loops
 from .regular import Regular
 
@@ -36,6 +37,8 @@ def scalarise(module: Module, derived: bool) -> bool:
         changed |= reduction_loops(func, derived)
         if any(op.name == "add" and isinstance(op.result.type, Array) for op in func.all_ops()):
             changed |= _scalarise(func, derived)
+        if not derived:
+            changed |= array_steps(func)
     return changed
 
 
