@@ -9,30 +9,43 @@ needs no other one, so each goes through all steps by itself, in a register::
       again ^loop(t + 1, s')                  again ^loop(t + 1, e')
                                             again ^rows(i + 1, set(u, e', i))
 
-The loop may carry several vectors, which are all of one size: elementwise operations on them and on what is read say
-so.  Rows and columns of arrays from outside are read, but no slices that move along the vector, as those of a filter:
+The loop may carry several vectors of floats, which are all of one size: elementwise operations on them and on what is
+read say so.  Rows and columns of arrays from outside are read, but no slices that move along the vector, as those of a filter:
 their adjoints overlap.  ``outer_loop`` makes vectors of the elements again.
+
+Sixteen elements at a time wait for what one step needs of the one before, all of them do not: so that must not be a
+transcendental function (pendulums side by side took 2.5 times as long).  Nor may a recurrence read columns of an array
+by which the function is differentiated, since the cotangents of sixteen elements of a column are stored one by one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
-from ...ir.graph import Function, Op, Value
-from ...ir.ops import EXPENSIVE, OPS
-from ...ir.types import I64, Array, Scalar
+from ...ir.graph import Function, Module, Op, Value
+from ...ir.ops import EXPENSIVE, OPS, TRANSCENDENTAL
+from ...ir.types import I64, Array, Scalar, dtype_of
 from ..analysis.cfg import remove_unreachable
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, loop_forest
 from .regular import Regular, is_fixed
 
 
-def array_steps(func: Function) -> bool:
-    """Rewrite every such loop of normal form; returns True if there was one."""
+LEAST = 3
+"""The least elementwise operations for each vector where no columns are read: rows may stay in the nearest cache."""
+SLOW = frozenset(("and", "or", "not", "round", "mod", "floordiv"))
+"""Operations of which sixteen at a time take longer than a row."""
+
+
+def array_steps(module: Module, func: Function) -> bool:
+    """Rewrite every such loop of normal form in a function of ``module``; returns True if there was one."""
     if not any(isinstance(p.type, Array) and p.type.rank == 1 for block in func.blocks for p in block.params):
         return False
     regular = Regular(loop_forest(func))
-    found = [steps for loop in regular.known if loop.blocks == {loop.head} and (steps := _Steps(loop)).fit()]
+    active = {func.params[i] for d in module.derived.values() if d.base == func.name for i in d.wrt}
+    found = [steps for loop in regular.known if loop.blocks == {loop.head} and (steps := _Steps(loop)).fit(active)]
     for steps in found:
         _Rewriting(func, steps, regular.known[steps.loop].trip).run()
     if found:
@@ -49,9 +62,12 @@ class _Steps:
         self.vectors: set[Op] = set()
         self.same: dict[Value, Value] = {}
 
-    def fit(self) -> bool:
-        """True if all that the loop does is to step the elements of vectors of one size."""
-        if not self.carried or not all(map(_is_vector, self.carried)):
+    def fit(self, active: Set[Value]) -> bool:
+        """True if all that the loop does is to step the elements of vectors of one size, and if that pays.
+
+        ``active``: the parameters by which the function is differentiated.
+        """
+        if not self.carried or not all(_is_vector(v) and dtype_of(v.type).is_float for v in self.carried):
             return False
         if not all(v in self.passed for v in self.loop.exit_edge().args):
             return False
@@ -59,11 +75,34 @@ class _Steps:
             return False
         measured = [v for op in self.head.ops if op.name == "dim" for v in op.operands if not self._is_outside(v)]
         sizes = {self._find(v) for v in (*self.carried, *self.passed, *measured)}
-        return len(sizes) == 1 and self._is_work()
+        return len(sizes) == 1 and self._pays(active)
 
-    def _is_work(self) -> bool:
-        """True if each step computes: a loop that passes its vectors on is none."""
-        return any(OPS[op.name].elementwise for op in self.vectors)
+    def _pays(self, active: Set[Value]) -> bool:
+        """True if each step computes, and what the next one waits for is cheap."""
+        columns = {op.operands[0] for op in self.vectors if op.name == "slice" and self._is_column(op)}
+        steps = sum(OPS[op.name].elementwise for op in self.vectors)
+        if steps == 0 or not columns and (steps < LEAST * len(self.carried) or any(
+                op.name == "get" for op in self.vectors)):
+            return False
+        waits = set(self.carried)                                # what depends on the step before
+        for op in self.head.ops:
+            if not waits.isdisjoint(op.operands):
+                if OPS[op.name].cost >= TRANSCENDENTAL:
+                    return False
+                waits.update(op.results)
+        if all(self._is_update(p, v, waits, ("minimum", "maximum")) for p, v in zip(self.carried, self.passed)):
+            return False                                         # ``outer_loop`` leaves these to LLVM
+        return columns.isdisjoint(active) or all(self._is_update(p, v, waits, ("add", "sub"))
+                                  for p, v in zip(self.carried, self.passed))
+
+    def _is_column(self, op: Op) -> bool:
+        assert isinstance(op.result.type, Array)
+        return op.result.type.dims[-1] == 1
+
+    def _is_update(self, p: Value, v: Value, waits: Set[Value], names: Sequence[str]) -> bool:
+        """True if the next value of ``p`` is ``p`` and what does not wait for the step before, by one of ``names``."""
+        return v.op is not None and v.op.name in names and p in v.op.operands and \
+            all(x is p or x not in waits for x in v.op.operands)
 
     def _is_scalar(self, op: Op) -> bool:
         """True for cheap scalars, which each element will compute again, and sizes."""
@@ -78,8 +117,12 @@ class _Steps:
         if len(op.results) != 1 or OPS[op.name].effect or OPS[op.name].consumes:
             return False
         self.vectors.add(op)
+        if dtype_of(op.result.type).is_int:
+            return False
         if op.name == "slice":
-            return all(map(self._is_outside, (op.operands[0], *self._kept(op)))) and _is_vector(op.result, ones=True)
+            start, length, step = self._kept(op) if _is_vector(op.result, ones=True) else (None, None, None)
+            return step is not None and step.const == 1 and all(
+                v is not None and self._is_outside(v) for v in (op.operands[0], start, length))
         if not _is_vector(op.result):
             return False
         if op.name == "reshape":
@@ -89,7 +132,7 @@ class _Steps:
             return self._is_outside(op.operands[0])
         if op.name in ("broadcast_to", "fill"):
             return isinstance(op.operands[0].type, Scalar)
-        if not OPS[op.name].elementwise or not all(isinstance(v.type, Scalar) or _is_vector(v) for v in op.operands):
+        if op.name in SLOW or not OPS[op.name].elementwise or not all(isinstance(v.type, Scalar) or _is_vector(v) for v in op.operands):
             return False
         for v in op.operands:
             if isinstance(v.type, Array):
