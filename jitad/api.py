@@ -6,7 +6,6 @@ Calls of these run at the speed of a C function (``lowering.python.callable``).
 from __future__ import annotations
 
 import functools
-import os
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .big_stack import with_room
 from .calling.handle import Handle
 from .calling.jitted import Bound, alone, bound_to, elsewhere, reduced
-from .errors import UnsupportedError
+from .errors import UnsupportedError, switched_on
 
 if TYPE_CHECKING:
     from .calling.dispatch import Dispatcher
@@ -52,7 +51,7 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
         "separate": separate}
     if target != "cpu":
         options["target"] = target
-    elif cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0"):
+    elif cache or switched_on("JITAD_CACHE"):
         options["cache"] = True
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
     if "cache" in options:

@@ -48,6 +48,21 @@ class Loc:
 NOWHERE = Loc()
 
 
+def switched_on(variable: str, default: bool = False) -> bool:
+    """True if an environment variable is on, ``default`` if it is not set or empty.
+
+    Raises ``ValueError`` if it is neither on nor off.
+    """
+    told = os.environ.get(variable, "").strip().lower()
+    if told in ("1", "on", "true", "yes"):
+        return True
+    if told in ("0", "off", "false", "no"):
+        return False
+    if told:
+        raise ValueError(f"{variable}={told}: expected 1 (on, true, yes) or 0 (off, false, no)")
+    return default
+
+
 class JitadError(Exception):
     """The base class of all errors that jitad raises itself.
 
@@ -98,7 +113,7 @@ def shown(error: BaseException) -> TracebackType | None:
         tb = tb.tb_next
     users = [tb for tb in frames if not _is_own(tb)]
     told = isinstance(error, JitadError) or hasattr(error, "__notes__") or users[-1:] == frames[-1:]
-    if not told or isinstance(error, CompileError) or os.environ.get("JITAD_DEBUG") == "1":
+    if not told or isinstance(error, CompileError) or switched_on("JITAD_DEBUG"):
         return error.__traceback__
     for tb, following in zip(users, [*users[1:], None]):
         tb.tb_next = following

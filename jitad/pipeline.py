@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
+from .errors import switched_on
 from .ir.graph import Module
 from .ir.verify import Verifier, verify
 from .passes.algebra.algebra import algebra
@@ -30,6 +31,7 @@ from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
+from .passes.cleanup.loop_unswitch import loop_unswitch
 from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
@@ -76,7 +78,6 @@ from .passes.vectorise.check_strips import check_strips
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_set_splitting import index_set_splitting
-from .passes.vectorise.loop_unswitch import loop_unswitch
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
@@ -351,7 +352,7 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
     names, without = list(roots), left_out()
-    debug, seldom = os.environ.get("JITAD_DEBUG") == "1", os.environ.get("JITAD_VERIFY") == "stages"
+    debug, seldom = switched_on("JITAD_DEBUG"), os.environ.get("JITAD_VERIFY") == "stages"
     if gpu:
         module.parallel = module.gpu = True
         without |= NOT_ON_GPU

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..big_stack import with_room
 from ..caching import cache
-from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
+from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, switched_on, with_columns
 from ..frontend.captured.leaves import Leaf
 from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
@@ -33,7 +33,7 @@ from .parameters import Parameters, name_of
 from .signature import Classify, Signature, Whole, signature
 
 _STAND_INS = "jitad.frontend.values.values"              # while this module is not loaded, nothing is traced
-DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run functions as plain Python
+DISABLED = switched_on("JITAD_DISABLE_JIT")           # run functions as plain Python
 MOST_APART = 4096                # most argument leaves of a program that is traced again element by element
 VERSIONS = 8                     # most versions of the code for one signature, for different captured state
 ATTEMPTS = 10                    # most compilations for a call, if other threads change captured state

@@ -9,14 +9,13 @@ It counts along columns, and our matrices lie along rows.  The same memory, seen
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import DeviceError
+from ..errors import DeviceError, switched_on
 from ..lowering.gpu.driver import Matrix, Product
 
 PLAIN, TRANSPOSED = 0, 1
@@ -76,7 +75,7 @@ def declared(found: Any) -> Any:
 
 def name() -> str:
     """The library's name for the plan of a program; "" if there is none, or ``JITAD_CUBLAS=0``."""
-    if os.environ.get("JITAD_CUBLAS") == "0":
+    if not switched_on("JITAD_CUBLAS", default=True):
         return ""
     found = library()
     return f"cuBLAS ({Path(found._name).name})" if found is not None else ""

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DeviceError, Loc
+from ..errors import DeviceError, Loc, switched_on
 from ..lowering.gpu.driver import Product
 from ..lowering.gpu.host.runtime import release_idle
 from ..lowering.gpu.image import Image, Kernel
@@ -68,7 +68,7 @@ class CudaDriver:
         self._lock = threading.RLock()
         self._forked = False
         self._lost: tuple[str, Loc | None, str] | None = None          # the failure after which no call succeeds
-        self.debug = os.environ.get("JITAD_DEBUG") == "1"
+        self.debug = switched_on("JITAD_DEBUG")
         self.device = self._call("cuDeviceGet", 0)
         self.arch = self._architecture()
         self._context = self._call("cuDevicePrimaryCtxRetain", self.device)

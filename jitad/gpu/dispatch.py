@@ -19,7 +19,7 @@ from ..calling.compiled import Program, Prototype, Shape
 from ..calling.dispatch import ATTEMPTS, Dispatcher, redirected
 from ..calling.parameters import name_of
 from ..calling.signature import Signature
-from ..errors import CompileError
+from ..errors import CompileError, switched_on
 from ..frontend.captured.leaves import Leaf
 from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
@@ -162,7 +162,7 @@ def device_program(program: Traced, options: Options) -> DeviceProgram:
 
 def is_deterministic() -> bool:
     """True if ``JITAD_GPU_DETERMINISTIC=1`` asks for sums that do not depend on the order of threads."""
-    return os.environ.get("JITAD_GPU_DETERMINISTIC") == "1"
+    return switched_on("JITAD_GPU_DETERMINISTIC")
 
 
 def product_format() -> str:

@@ -7,12 +7,12 @@ of a kernel is checked for bounds, use after free and data races.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from .. import compiler
+from ..errors import switched_on
 from ..lowering.gpu.image import Image, Kernel
 from ..lowering.simulator import code
 from ..lowering.simulator.launch import launch
@@ -30,7 +30,7 @@ class SimulatedDriver:
     capture = None
 
     def __init__(self, checked: bool | None = None, order: int | None = None, size: int | None = None) -> None:
-        self.checked = os.environ.get("JITAD_GPU_CHECK") == "1" if checked is None else checked
+        self.checked = switched_on("JITAD_GPU_CHECK") if checked is None else checked
         self.order = order
         self.memory = Memory(self.checked, size)
 

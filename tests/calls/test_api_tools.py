@@ -9,6 +9,7 @@ import pytest
 
 import jitad
 from jitad import JitadError, jit
+from jitad.calling.handle import handle_of
 from jitad.command_line.functions import specs
 from jitad.command_line.main import main
 from tests.calls.entries import same
@@ -129,3 +130,15 @@ def test_without_arguments_it_is_the_last_call_that_is_shown() -> None:
     f(1.0)
     f.recompile()
     assert f.inspect().splitlines()[0].endswith("-> (f64) {")
+
+
+def test_switches_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def square(x: float) -> float:
+        return x * x
+
+    for told, on in (("1", True), ("yes", True), ("On", True), ("0", False), ("off", False), ("", False)):
+        monkeypatch.setenv("JITAD_CACHE", told)
+        assert ("cache" in handle_of(jit(square)).options) == on, told
+    monkeypatch.setenv("JITAD_CACHE", "offf")
+    with pytest.raises(ValueError, match=r"JITAD_CACHE=offf: expected 1 \(on, true, yes\) or 0"):
+        jit(square)

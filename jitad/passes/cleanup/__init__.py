@@ -13,6 +13,7 @@ Files, in reading order::
     inline              small functions, and those called once
     base_case_inlining  the base case of a recursion, tested by the caller
     correlated_branches two branches on one condition in an iteration; after differentiation
+    loop_unswitch       a version of a loop without branches on what does not change
     jump_threading      edges that decide a later branch; after all other changes of control flow
     rare_updates        branches around the update of a smallest or largest value, which loops wait for
 """

@@ -10,7 +10,7 @@ Files, in reading order::
     lane_profit     its profitability
     lane_kinds      the kinds of values in such a loop
     lane_rules      its table: each op for ``LANES`` iterations
-    loop_unswitch   a version of a loop without branches on what does not change
+    collected_sums  sums that its inner loops continue, in the order of the program
     index_set_splitting  loops that treat one iteration apart, in three parts
     if_conversion   branches between formulas as selects
     predicate       iterations together under an active mask, with inner loops of unknown length

@@ -34,9 +34,10 @@ from ...ir.types import BOOL, I64
 from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
+from .collected_sums import CollectedSums
 from .lane_kinds import COLLECTED, SHARED, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_profit import pays, reads_rows, runs_backwards
-from .lane_rules import CollectedSums, Lanes, lanes_type
+from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
 """The least constant trip count.  If it is not constant, at least one chunk is required at run time."""
