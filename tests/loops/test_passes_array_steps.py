@@ -59,7 +59,7 @@ def summed(z: Any, x: Any, a: float) -> Any:
 def sine(z: Any, x: Any, a: float) -> Any:
     """A function of the step before."""
     s = x.copy()
-    for t in range(z.shape[1]):
+    for _ in range(z.shape[1]):
         s = s + a * np.sin(s)
     return np.sum(s)
 

@@ -64,10 +64,11 @@ def _reductions(b: Builder, op: Op, extremes: dict[tuple[str, Value, tuple[int, 
     key = name, x, (axis,)
     if key not in extremes:
         extremes[key] = b.emit(name, x, axes=(axis,))
-    best = b.emit("reshape", extremes[key], *(b.const(1) if k == axis else n for k, n in enumerate(sizes)))
+    one = b.const(1)
+    best = b.emit("reshape", extremes[key], *(one if k == axis else n for k, n in enumerate(sizes)))
     here = b.emit("eq", x, best)
     if x.type.dtype.is_float:
         here = b.emit("or", here, b.emit("and", b.emit("ne", x, x), b.emit("ne", best, best)))
-    rows = b.emit("reshape", b.emit("iota", sizes[axis]), *(n if k == axis else b.const(1) for k, n in enumerate(sizes)))
+    rows = b.emit("reshape", b.emit("iota", sizes[axis]), *(n if k == axis else one for k, n in enumerate(sizes)))
     first = b.emit("select", here, rows, b.emit("broadcast_to", sizes[axis], *sizes))
     return b.typed(b.emit("min", first, axes=(axis,)), op.result.type)

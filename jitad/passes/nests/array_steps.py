@@ -10,8 +10,8 @@ needs no other one, so each goes through all steps by itself, in a register::
                                             again ^rows(i + 1, set(u, e', i))
 
 The loop may carry several vectors of floats, which are all of one size: elementwise operations on them and on what is
-read say so.  Rows and columns of arrays from outside are read, but no slices that move along the vector, as those of a filter:
-their adjoints overlap.  ``outer_loop`` makes vectors of the elements again.
+read say so.  Rows and columns of arrays from outside are read, but no slices that move along the vector, as those of a
+filter: their adjoints overlap.  ``outer_loop`` makes vectors of the elements again.
 
 Sixteen elements at a time wait for what one step needs of the one before, all of them do not: so that must not be a
 transcendental function (pendulums side by side took 2.5 times as long).  Nor may a recurrence read columns of an array
@@ -31,7 +31,6 @@ from ..analysis.cfg import remove_unreachable
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, loop_forest
 from .regular import Regular, is_fixed
-
 
 LEAST = 3
 """The least elementwise operations for each vector where no columns are read: rows may stay in the nearest cache."""
@@ -132,7 +131,8 @@ class _Steps:
             return self._is_outside(op.operands[0])
         if op.name in ("broadcast_to", "fill"):
             return isinstance(op.operands[0].type, Scalar)
-        if op.name in SLOW or not OPS[op.name].elementwise or not all(isinstance(v.type, Scalar) or _is_vector(v) for v in op.operands):
+        if op.name in SLOW or not OPS[op.name].elementwise or not all(
+                isinstance(v.type, Scalar) or _is_vector(v) for v in op.operands):
             return False
         for v in op.operands:
             if isinstance(v.type, Array):
