@@ -26,6 +26,7 @@ from ...ir.graph import Block, Module, Op, Value
 from ...ir.types import Scalar, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Loop, loop_forest, raising_blocks
+from .late_choices import late_choices
 
 SUMS, EXTREMES = frozenset({"add", "sub"}), frozenset({"minimum", "maximum"})
 ORDER = frozenset({"lt", "le", "gt", "ge"})
@@ -51,6 +52,7 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
     late = _late(loop, order)
     if not late:
         return
+    late_choices(loop, late, region)
     _name_extremes(order, region, is_free)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
