@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Op, Value
 from ...loop_level.types import buffer_type
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import width
 from ..matmul import transpose
 from .printer import Printer
@@ -56,21 +57,37 @@ def _is_part(memory: Value) -> bool:
 
 
 def transposed(loops: list[Op]) -> tuple[Op, Op] | None:
-    """The load and the store of a nest that copies a buffer with its last axis moved; None for other nests."""
-    body = loops[-1].regions[0].ops
-    if len(loops) == 1 or [op.name for op in body] != ["load", "store"] or body[1].operands[0] is not body[0].result:
+    """The load and the store of a nest that copies a buffer with its last axis moved; None for other nests.
+
+    What is copied may begin anywhere: an index of the load is a counter, or the sum of an offset and a counter.
+    """
+    ops, ivs = loops[-1].regions[0].ops, [loop.regions[0].params[0] for loop in loops]
+    if len(loops) == 1 or len(ops) < 2 or (ops[-2].name, ops[-1].name) != ("load", "store"):
         return None
-    ivs = [loop.regions[0].params[0] for loop in loops]
-    at = body[0].operands[1:]
+    load, store = ops[-2:]
+    terms = [_offset_and_counter(v, ivs) for v in load.operands[1:]]
+    at = [counter for _, counter in terms]
+    sums = [v.op for v, (offset, _) in zip(load.operands[1:], terms) if offset is not None]
     moved = len(at) == len(ivs) and {*at} == {*ivs} and at[-1] is not ivs[-1]
-    return (body[0], body[1]) if moved and body[1].operands[2:] == ivs else None
+    if not moved or store.operands[0] is not load.result or store.operands[2:] != ivs or {*sums} != {*ops[:-2]}:
+        return None
+    return (load, store) if all(offset is None or offset.op not in sums for offset, _ in terms) else None
+
+
+def _offset_and_counter(index: Value, ivs: Sequence[Value]) -> tuple[Value | None, Value]:
+    """The terms of ``offset + counter``; no offset and the index if it is anything else."""
+    if index.op is not None and index.op.name == "add":
+        x, y = index.op.operands
+        if (x in ivs) != (y in ivs):
+            return (x, y) if y in ivs else (y, x)
+    return None, index
 
 
 def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
     """Call the routine, and copy the rows that remain (columns of the result) element by element.
 
-    The copy may be of a part of the matrix, whose rows are longer.  Small matrices, and those whose copy threads share,
-    are transposed by loops.
+    The copy may be of a part of the matrix, whose rows are longer.  Matrices with two short sides, and those whose copy
+    threads share, are transposed by loops.
     """
     fn, to, origin = p.fn, store.operands[1], load.operands[0]
     t = buffer_type(to).dtype
@@ -79,18 +96,28 @@ def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
         return False
     (columns, rows), a, b = counts, p.buffer(to), p.buffer(origin)
     width, length = a.sizes[1], b.sizes[1]                   # of the rows in memory
-    rest = fn.code.arith("and", "i64", rows, str(transpose.side(fn.target, t) - 1), hint="n")
+    top, left = (p.scalar(offset) if offset is not None else "0"
+                 for offset, _ in (_offset_and_counter(v, store.operands[2:]) for v in load.operands[1:]))
+    begin = fn.address(t, b.ptr, fn.add(fn.mul(top, length), left))
+    rest = _remainder(fn, rows, transpose.side(fn.target, t))
     whole = fn.sub(rows, rest)
-    fn.code.call_void(transpose.declare(fn.writer, t), ("ptr", a.ptr), ("i64", width), ("ptr", b.ptr), ("i64", length),
+    fn.code.call_void(transpose.declare(fn.writer, t), ("ptr", a.ptr), ("i64", width), ("ptr", begin), ("i64", length),
                       ("i64", whole), ("i64", columns))
+    if rest == "0":
+        return True
 
     def row(i: str, _: list[str]) -> list[str]:
         i = fn.add(whole, i)
         return fn.loop(columns, lambda j, _: element(i, j), note=fn.writer.loop_note(cold=True))
 
     def element(i: str, j: str) -> list[str]:
-        x = fn.load(t, b.ptr, fn.add(fn.mul(i, length), j))
+        x = fn.load(t, begin, fn.add(fn.mul(i, length), j))
         fn.store(t, x, a.ptr, fn.add(fn.mul(j, width), i), p.notes[to])
         return []
     fn.loop(rest, row, each=columns)
     return True
+
+
+def _remainder(fn: FunctionBuilder, n: str, side: int) -> str:
+    """``n % side``, for a power of two."""
+    return fn.code.arith("and", "i64", n, str(side - 1), hint="n") if n[0] == "%" else str(int(n) % side)

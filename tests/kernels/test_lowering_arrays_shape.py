@@ -12,6 +12,7 @@ from jitad.lowering.math import libmvec
 from jitad.lowering.math.options import Options
 from jitad.lowering.planning.array_plan import plan
 
+from jitad import jit
 from jitad.ir.types import I64
 from tests.kernels.lowering_arrays import SHAPES, Build, check, module_of, sample
 
@@ -327,3 +328,24 @@ def test_a_member_may_take_over_what_another_one_reads_in_place():
 
 def test_sizes_that_only_happen_to_be_equal_do_not_group():
     assert groups(lambda b, x, y: [b.exp(x), b.exp(y)], X, Y) == [["exp"], ["exp"]]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_part_of_a_matrix_is_transposed(dtype: str) -> None:
+    """By the routine, which takes rows of constant number too; squares are cut off and columns are missing."""
+    def even(a, r, c, n):
+        return a[r:r + 16, c:c + n].T.copy()
+
+    def odd(a, r, c, n):
+        return a[r:r + 19, c:c + n].T.copy()
+
+    def narrow(a, r, c, n):
+        return a[r:r + n, c:c + 7].T.copy()
+
+    a = np.arange(44 * 40).reshape(44, 40).astype(dtype)
+    for f in (even, odd, narrow):
+        compiled_once = jit(f)
+        for at in ((0, 0, 1), (0, 0, 5), (3, 2, 17), (5, 1, 0), (4, 0, 24), (2, 33, 1), (0, 0, 2), (1, 1, 3)):
+            got, want = compiled_once(a, *at), f(a, *at)
+            assert got.dtype == want.dtype and np.array_equal(got, want), (f.__name__, at)
+        assert ("jitad.turn" in compiled_once.inspect("llvm", a, 0, 0, 1)) == (dtype != "int64")
