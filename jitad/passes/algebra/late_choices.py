@@ -42,10 +42,10 @@ def late_choices(loop: Loop, late: set[Value], region: set[Block]) -> None:
     for op in ops:
         if op in chain:
             c = next(choices[v][0] for v in op.operands if v in choices)
-            sides = [_copy(block, op, [following.get(v, choices.get(v, (c, v, v)))[k] for v in op.operands])
-                     for k in (1, 2)]
-            following[op.result] = c, *sides
-            op.name, op.operands, op.attrs = "select", [c, *sides], {}
+            x, y = (_copy(block, op, [following.get(v, choices.get(v, (c, v, v)))[k] for v in op.operands])
+                    for k in (1, 2))
+            following[op.result] = c, x, y
+            op.name, op.operands, op.attrs = "select", [c, x, y], {}
         block.ops.append(op)
     read = users(ops_of(region))
     block.ops = [op for op in block.ops if op.name != "select" or op.result in read]
