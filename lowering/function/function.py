@@ -36,6 +36,7 @@ from ..threads import safepoints
 from . import control
 from .block_outlining import cut_long_blocks
 from .region_outlining import outline_regions
+from .remainders import remainder, small_remainders
 
 
 class FunctionLowering(FunctionBuilder):
@@ -48,11 +49,12 @@ class FunctionLowering(FunctionBuilder):
         self.unpredictable, self.inverted = one_of_two(self.forest)
         self.shared = shared_conditions(self.forest, self.chains) if selection.selects_by_mask(self) else set()
         self.ends = index_tests(self.forest)
-        self.wrapped = wrapped_indices(self.forest.dom.order)
+        self.wrapped = wrapped_indices(self.forest.dom)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.late_checks, self.unguarded = (
             deferred_casts(self.forest.dom.order, self.wrapped) if casts.truncates_by_instruction(self)
             else ({}, set()))
+        self.remainders = small_remainders(self.forest)
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
@@ -142,6 +144,8 @@ class FunctionLowering(FunctionBuilder):
             start, following, trip = (self.scalar(v) for v in self.ends[op])
             end = self.code.arith("add", "i64", start, trip, hint="end")
             self.values[op.result] = self.code.icmp("ne", "i64", following, end, hint="c")
+        elif op in self.remainders:
+            self.values[op.result] = remainder(self, op, self.remainders[op])
         elif op in self.unpredictable:
             self.values[op.result] = self._one_of_two(op)
         else:

@@ -58,8 +58,22 @@ def _signs_differ(e: Emitter, of: str, r: str, d: str) -> str:
     return c.arith("and", "i1", other, c.icmp("ne", of, r, "0", hint="c"), hint="c")
 
 
+def _literal_floordiv(e: Emitter, of: str, x: str, bits: int, d: int) -> str:
+    """The quotient by a positive literal, by division without signs: of x < 0 it is ~(~x / d).
+
+    A remainder of a signed division is corrected by its sign, which takes four more instructions.
+    """
+    c = e.code
+    if d & d - 1 == 0:
+        return c.arith("ashr", of, x, str(d.bit_length() - 1))
+    sign = c.arith("ashr", of, x, str(bits - 1))
+    return c.arith("xor", of, c.arith("udiv", of, c.arith("xor", of, x, sign), str(d)), sign)
+
+
 def int_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     (x, y), of, c = xs, types.register(t), e.code
+    if y.isdecimal() and int(y) > 0:
+        return _literal_floordiv(e, of, x, t.bits, int(y))
     d, is_zero, is_minus = _divisor(e, of, y)
     q, r = c.arith("sdiv", of, x, d), c.arith("srem", of, x, d)
     low = _signs_differ(e, of, r, d)
@@ -70,6 +84,10 @@ def int_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 def int_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     (x, y), of, c = xs, types.register(t), e.code
+    if y.isdecimal() and (literal := int(y)) > 0:
+        if literal & literal - 1 == 0:
+            return c.arith("and", of, x, str(literal - 1))
+        return c.arith("sub", of, x, c.arith("mul", of, _literal_floordiv(e, of, x, t.bits, literal), y))
     d, _, _ = _divisor(e, of, y)
     r = c.arith("srem", of, x, d)
     low = _signs_differ(e, of, r, d)

@@ -12,16 +12,18 @@ known earlier than the selection would be.  Others take a branch, which adds ``n
     ^wrap:   branch 0 <= i + n < n, ^ok(i + n), ^bad
     ^ok(s):
 
-Both comparisons are unsigned if ``n`` is known not to be negative.  If ``i`` is at least ``n``, ``i + n`` is out of
-range too: it is at least ``n`` or wraps around to a negative number.  If ``n`` is negative, every ``i`` fails both.
+Both comparisons are unsigned if ``n`` is known not to be negative, as behind the allocation of an array of that size.
+If ``i`` is at least ``n``, ``i + n`` is out of range too: it is at least ``n`` or wraps around to a negative number.
+If ``n`` is negative, every ``i`` fails both.
 
 In a loop, a selection without a check, as in a reverse sweep, is a branch too (``place_of``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64
 from ...ir.uses import users
@@ -42,14 +44,15 @@ class WrappedIndex:
     tests: tuple[Value, ...]
 
 
-def wrapped_indices(blocks: list[Block]) -> dict[Op, WrappedIndex]:
+def wrapped_indices(dom: Dominators) -> dict[Op, WrappedIndex]:
     """The checks in question, each with its index.
 
     The selection and the conditions stand in the block of the check, and nothing before the check reads them.
     """
     found: dict[Op, WrappedIndex] = {}
     ranges = Ranges()
-    for block in blocks:
+    allocated = _allocated(dom.order)
+    for block in dom.order:
         checks = [op for op in block.ops if op.name == "check" and op.operands[0].op is not None]
         if not checks:
             continue
@@ -59,10 +62,22 @@ def wrapped_indices(blocks: list[Block]) -> dict[Op, WrappedIndex]:
             wrapped = _match(check, ranges)
             if wrapped is None:
                 continue
+            if any(position[op] < position[check] if op.block is block else dom.dominates(op.block, block)
+                   for op in allocated.get(wrapped.size, ()) if op.block is not None):
+                wrapped = replace(wrapped, unsigned=True)
             own = {v.op for v in wrapped.tests} | {wrapped.place.op, check}
             if all(v.op in position and (reader in own or position[reader] > position[check])
                    for v in (wrapped.place, *wrapped.tests) for reader in readers.get(v, ())):
                 found[check] = wrapped
+    return found
+
+
+def _allocated(blocks: list[Block]) -> dict[Value, list[Op]]:
+    """The allocations of arrays by their sizes: none is negative where an array has been made."""
+    found: dict[Value, list[Op]] = {}
+    for op in (op for b in blocks for op in b.ops if op.name in ("fill", "empty")):
+        for size in op.operands[op.name == "fill":]:
+            found.setdefault(size, []).append(op)
     return found
 
 

@@ -34,7 +34,8 @@ BINARY: list[Function] = [
 UNARY: list[Function] = [
     operator.neg, operator.pos, operator.invert, abs, np.sign, np.square, np.reciprocal, np.sqrt, np.sin, np.exp,
     np.rint, np.floor, np.ceil, np.trunc, np.fabs, np.isnan, np.isfinite, np.logical_not, np.deg2rad, np.sinc,
-    np.nan_to_num, np.round, lambda x: x ** 2, lambda x: x ** 3, lambda x: x ** 0.5]
+    np.nan_to_num, np.round, lambda x: x ** 2, lambda x: x ** 3, lambda x: x ** 0.5,
+    lambda x: (x // 7, x % 7, x // 64, x % 64, x // 1, x % 100)]
 ON_ARRAYS: list[Function] = [
     np.sum, np.prod, np.max, np.min, np.argmax, np.argmin, np.any, np.all, np.mean, np.var, np.std, np.cumsum,
     np.cumprod, np.ptp, np.count_nonzero, np.median, np.diff, np.sort, np.argsort, np.unique, np.flip, np.nonzero,

@@ -69,7 +69,39 @@ def needed(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     return total
 
 
-@pytest.mark.parametrize("f, arrays", [(gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None)])
+def scanned(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """Each iteration goes on where the one before has stopped: one pass carries the position."""
+    total, k = 0.0, 0
+    for i in range(x.shape[0]):
+        while k < 7 and w[k] < x[i, 0]:
+            k += 1
+        total += (x[i, 1] - w[k]) ** 2 * w[k + 1]
+    return total
+
+
+def drawn(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """The state of a generator, and a weight, pass through both loops."""
+    total, seed, weight = 0.0, 5, 1.0
+    for i in range(x.shape[0]):
+        for _ in range(at[i, 0]):
+            seed = (seed * 75 + 74) % 65537
+            weight *= 0.9
+            total += weight * x[i, seed % 7] * w[seed % 9] ** 2
+    return total
+
+
+def carried_on(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """The derivative of what is carried is not zero: the reverse sweep has an order of its own."""
+    total, s, k = 0.0, 0.5, 0
+    for i in range(x.shape[0]):
+        k = (k + at[i, 0]) % 9
+        s = s * w[k] + x[i, 0]
+        total += s * s
+    return total
+
+
+@pytest.mark.parametrize("f, arrays", [(gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
+                                       (scanned, 0), (drawn, 0), (carried_on, 2)])
 def test_gradients_and_saved_rows(f: Callable, arrays: int | None) -> None:
     jitted = jit(f, grad=(0, 1))
     value, _ = jitted.value_and_grad(X, W, AT)

@@ -314,18 +314,46 @@ def test_gradients(f: Callable[[Any], float]) -> None:
         np.testing.assert_allclose(jit(f, grad=True, checkpoint=True).grad(a), bar, rtol=1e-10)
 
 
+def of_each(f: Callable[[Any], float]) -> Callable[[Any], float]:
+    """The sum over a batch, whose iterations are computed again in the reverse sweep."""
+    def batch(a: Any) -> float:
+        total = 0.0
+        for s in range(len(a)):
+            total += f(a[s])
+        return total
+    return batch
+
+
+@pytest.mark.parametrize("f", [upwards, cholesky, lu, sweeps, same_place, behind, exchanged, twice, before_and_after,
+                               rows_twice, state, cholesky_in_place, mended_rows], ids=lambda f: f.__name__)
+def test_batches(f: Callable[[Any], float]) -> None:
+    a = np.stack([matrix(), matrix() * 1.1])
+    value, bar = jit(value_and_grad(of_each(f)))(a)
+    assert value == pytest.approx(f(a[0]) + f(a[1]), rel=1e-12)
+    np.testing.assert_allclose(bar, np.stack([jit(grad(f))(x) for x in a]), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", [cholesky, lu], ids=lambda f: f.__name__)
+def test_what_is_kept_of_batches(f: Callable[[Any], float]) -> None:
+    """The innermost loops save nothing."""
+    assert frames_of_innermost_loops(of_each(f), np.stack([matrix(), matrix()])) == 0
+
+
+def frames_of_innermost_loops(f: Callable[[Any], float], a: Any) -> int:
+    compiled = jit(f, grad=True, boundscheck=False)             # with checks, loops have two versions
+    compiled.value_and_grad(a)
+    func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
+    loops = LoopForest(func).loops
+    deepest = [loop.head for loop in loops if loop.depth == max(loop.depth for loop in loops)]
+    return len([op for b in deepest for op in b.ops if op.name == "set" and op.operands[0].hint.startswith("frames")])
+
+
 @pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (cholesky_by_rows, 0), (lu, 0), (recurrence, 1),
                                      (sweeps, 2), (state, 0), (inside, 0), (two_nests, 0)],
                          ids=lambda f: f.__name__ if callable(f) else "")
 def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
     """Of the recurrence, the sine is saved; of the sweeps, the elements that they read."""
-    compiled = jit(f, grad=True, boundscheck=False)             # with checks, loops have two versions
-    compiled.value_and_grad(matrix())
-    func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
-    loops = LoopForest(func).loops
-    deepest = [loop.head for loop in loops if loop.depth == max(loop.depth for loop in loops)]
-    frames = [op for b in deepest for op in b.ops if op.name == "set" and op.operands[0].hint.startswith("frames")]
-    assert len(frames) == kept
+    assert frames_of_innermost_loops(f, matrix()) == kept
 
 
 def test_finished_parts_are_not_saved() -> None:

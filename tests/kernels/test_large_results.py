@@ -165,6 +165,20 @@ def test_blocks_below_a_huge_page_fit_their_results() -> None:
     np.testing.assert_array_equal(squares(X), X * X)
 
 
+def test_a_full_list_takes_blocks_of_another_size() -> None:
+    """What was free before is returned, so that results of a new size find their blocks."""
+    many = [squares(X) for _ in range(result_buffers.FREE // result_buffers.HUGE_PAGE + 20)]
+    del many
+    larger = np.ones(3 * N)
+    y = squares(larger)
+    del y
+    free = free_bytes()
+    assert free <= result_buffers.FREE
+    y = squares(larger)
+    assert owns_block(y) and free_bytes() < free
+    np.testing.assert_array_equal(y, larger)
+
+
 def test_a_block_that_is_too_large_to_be_owned_is_left_in_the_list() -> None:
     """A result that fills less than half of its block would have to be copied out of it."""
     large = squares(np.ones(2 * N + 4000))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+from jitad import jit
 from jitad.cps import to_cps
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.interp import Interpreter
@@ -236,3 +238,19 @@ def test_random_integers(seed: int) -> None:
     for a, b, n in EXTREMES:
         args = [a, b, [0.0] * n]
         assert outcome(plain, args, "f") == outcome(module, args, "f")
+
+
+def test_a_scan_that_goes_on_from_an_index_stays_above_its_start() -> None:
+    """The index that an inner loop leaves behind, and the one from which it goes on, need no wrap-around."""
+    def scanned(x: np.ndarray, at: np.ndarray) -> float:
+        k, total = 0, 0.0
+        for i in range(len(at)):
+            while k < len(x) - 2 and x[k + 1] < at[i]:
+                k += 1
+            total += x[k] * at[i] + x[k + 1]
+        return total
+
+    x, at = np.linspace(0.0, 1.0, 9), np.array([0.05, 0.3, 0.31, 0.99])
+    jitted = jit(scanned)
+    assert jitted(x, at) == scanned(x, at)
+    assert " = select " not in jitted.inspect("adjoint", x, at)

@@ -87,3 +87,26 @@ def test_a_choice_of_nothing_has_no_derivative(x: float, centres: list[float]) -
     by_x, by_centres = jit(least, grad=(0, 1)).grad(x, np.array(centres))
     assert by_x == 0.0
     np.testing.assert_array_equal(by_centres, np.zeros(len(centres)))
+
+
+def exercised(w: Any, strike: float) -> float:
+    """A path that ends early, or below the strike, has no cotangents to pass back."""
+    total = 0.0
+    for i in range(len(w)):
+        s, alive = 1.0, True
+        for t in range(w.shape[1]):
+            s *= 1.0 + w[i, t]
+            if s > 3.0:
+                alive = False
+                break
+        if alive and s > strike:
+            total += s - strike
+    return total
+
+
+def test_paths_without_cotangents() -> None:
+    w = np.random.default_rng(1).normal(0.0, 0.5, (20, 6))
+    compiled = jit(exercised, grad=(0, 1))
+    for got, want in zip(compiled.grad(w, 0.9), interpret(grad(exercised, argnums=(0, 1)), w, 0.9)):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+    assert "^zero" in compiled.grad.inspect("optimized")

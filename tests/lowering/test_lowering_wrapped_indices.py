@@ -13,6 +13,7 @@ from jitad.lowering.planning.wrapped_indices import wrapped_indices
 
 from jitad import interpret, jit
 from jitad.ir.builder import Builder
+from jitad.ir.dominance import dominators
 from jitad.ir.graph import ExcInfo, Function, Module
 from jitad.ir.types import I64, Array
 
@@ -39,7 +40,7 @@ def element(read_before: bool, sized: bool = False) -> tuple[Module, Function]:
 def test_sizes_and_indices(n: int, read_before: bool) -> None:
     """The size may be any number, since only the front end knows that it is one."""
     module, func = element(read_before)
-    assert bool(wrapped_indices(func.blocks)) is not read_before
+    assert bool(wrapped_indices(dominators(func))) is not read_before
     f = Compiled(module, "f")
     for i in EDGES:
         place = i if i >= 0 else (i + n + 2**63) % 2**64 - 2**63
@@ -50,9 +51,19 @@ def test_sizes_and_indices(n: int, read_before: bool) -> None:
                 f(i, n)
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_size_of_an_array_that_is_made(ahead: bool) -> None:
+    """The comparison is unsigned behind the allocation: a negative size has failed there."""
+    module, func = element(False)
+    check = next(i for i, op in enumerate(func.entry.ops) if op.name == "check")
+    Builder(func.entry).emit("fill", func.entry.ops[0].result, func.params[1])
+    func.entry.ops.insert(check if ahead else check + 1, func.entry.ops.pop())
+    assert [w.unsigned for w in wrapped_indices(dominators(func)).values()] == [ahead]
+
+
 def test_a_size_of_an_array() -> None:
     module, func = element(False, sized=True)
-    assert [w.unsigned for w in wrapped_indices(func.blocks).values()] == [True]
+    assert [w.unsigned for w in wrapped_indices(dominators(func)).values()] == [True]
     f = Compiled(module, "f")
     for n in (0, 1, 5):
         for i in EDGES:
@@ -173,7 +184,7 @@ def test_a_message_with_the_place_itself(n: int) -> None:
     place = b.select(b.lt(i, 0), b.add(i, size), i)
     b.check(b.and_(b.ge(place, 0), b.lt(place, size)), 0, place, size)
     b.ret([place])
-    assert wrapped_indices(func.blocks)
+    assert wrapped_indices(dominators(func))
     f = Compiled(module, "f")
     for i in range(-4, 5):
         expected = i + n if i < 0 else i

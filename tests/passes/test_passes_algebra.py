@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, grad, hvp, interpret, jit
+from jitad.cps import to_cps
+from jitad.ir.text import parse_module, print_module
+from jitad.ir.verify import verify
+from jitad.passes.algebra.chain_reassociation import chain_reassociation
+from jitad.passes.cleanup.simplify import simplify
 
 
 def price(S: Any, K: Any, T: Any, r: Any, v: Any) -> Any:
@@ -157,3 +162,42 @@ def test_the_slope_of_a_saturated_logistic(x: Any) -> None:
     """The square below the line overflows before the slope is 0."""
     slope = jit(grad(lambda x: 1 / (1 + np.exp(-x))), fastmath=True)
     assert slope(x) == pytest.approx(math.exp(x), rel=1e-5)
+
+
+STATE = """
+func @f(%a: f64[?], %v: f64, %w: f64) -> (f64, f64) {
+^entry:
+  %zero = const 0
+  %one = const 1
+  %none = const 0.5
+  %n = dim {axis = 0} %a
+  jump ^head(%zero, %none, %none)
+^head(%i: i64, %x: f64, %bar: f64):
+  %more = lt %i, %n
+  branch %more, ^body, ^done
+^body:
+  %p = get %a, %i
+  %x1 = mul %x, %v
+  %x2 = mul %x1, %w
+  %x3 = add %x2, %p
+  %bar1 = mul %bar, %v
+  %bar2 = mul %bar1, %w
+  %bar3 = add {acc = True} %bar2, %p
+  %i1 = add %i, %one
+  jump ^head(%i1, %x3, %bar3)
+^done:
+  return %x, %bar
+}
+"""
+
+
+@pytest.mark.parametrize("floats, joined", [(False, 1), (True, 2)])
+def test_cotangents_take_products_of_factors_that_do_not_change(floats: bool, joined: int) -> None:
+    """Other products are taken so under ``fastmath`` alone, since the rounding is another."""
+    module = parse_module(STATE)
+    to_cps(module)
+    simplify(module)
+    before = print_module(module).count("mul %v, %w")
+    chain_reassociation(module, floats)
+    verify(module)
+    assert (before, print_module(module).count("mul %v, %w")) == (0, joined)

@@ -256,6 +256,17 @@ def run(trip: Value) -> Value:
 
 # --- in the reverse sweep -----------------------------------------------------------------------------------
 
+def copied(loads: Mapping[Op, Carried], loops: Mapping[Loop, Loop], values: Mapping[Value, Value]
+           ) -> dict[Op, Carried]:
+    """The final loads in the copy of an iteration: ``loops`` and ``values`` map to those of the copy."""
+    found: dict[Op, Carried] = {}
+    for load, carried in loads.items():
+        if carried.loop in loops and carried.param in values and load.result in values \
+                and (copy := values[load.result].op) is not None:
+            found[copy] = Carried(loops[carried.loop], values[carried.param])
+    return found
+
+
 class Finished:
     """For each final load, the finished array: the carrier's result, as a parameter of its exit, added if necessary.
 

@@ -29,7 +29,7 @@ from ...ir.types import Scalar, Stack
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..reverse import ThereAndBack
-from .final_loads import Finished, base
+from .final_loads import Finished, base, copied
 from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, candidates
@@ -70,6 +70,7 @@ class Homes:
         self.copied_in: dict[Block, Loop] = {}                # block of a copy → the iteration that it is part of
         self.live_in: dict[Block, ValueSet] = {}              # of the blocks of copies
         self.left: dict[Loop, dict[Value, Value]] = {}        # merged loop → values after its last iteration
+        self.settled = dict(sweep.settled)                    # with those of copies
         for plan in [] if split else candidates(sweep, results):
             rerun = self._run_again(plan)
             if plan.merged:
@@ -79,7 +80,7 @@ class Homes:
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.unmodified = Unmodified(sweep.func, sweep.module, self._is_live_before)
         self.returned = self.unmodified.names.history(sweep.results if split else ())
-        self.finished = Finished({x: c for x, c in sweep.settled.items() if x.block in self.forward}, self._may_stay)
+        self.finished = Finished({x: c for x, c in self.settled.items() if x.block in self.forward}, self._may_stay)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self.sizes = Sizes(self._dominates, sweep.home)
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
@@ -101,6 +102,7 @@ class Homes:
             self.original[new], self.copied_in[new] = old, rerun.level
             self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
             self.live_in[new] = {rerun.values.get(v, v): None for v in self.sweep.liveness.before(old)}
+        self.settled |= copied(self.sweep.settled, rerun.levels, rerun.values)
         if not plan.kept:
             remove_forward(self.sweep, rerun.loop)
         return rerun

@@ -14,6 +14,10 @@ for several threads, if the order does not matter and the reverse sweep reads va
 would order the iterations.  Other values, and those of regular nests, are saved in arrays by their indices, which takes
 less time.  It is also done for the states of a recurrence, as of the steps of a path: lanes do not store them.
 
+*Carried*: iterations read what earlier ones carry, as the position in a table that a scan has reached, or the state of
+a generator of random numbers.  The reverse sweep only adds, so the cotangents of all that is carried in this way are
+zero.  Such a loop is always merged, as the one pass carries these values in forward order.
+
 *In order*: an iteration that may raise is not delayed until after a loop that may not terminate.
 
 *Tainted*: a value of the loop that depends on a loop-carried value other than the index.
@@ -46,11 +50,13 @@ class Plan:
 
     ``merged``: the forward loop is merged into the reverse loop.  ``kept``: it stays beside it.  ``upwards``: if the
     order does not matter, the iterations run upwards, which is the best order for memory, and raises for the first
-    failure.  ``nested``: inner loops that are merged with their reverse loops in turn (``nests.py``).
+    failure.  ``carried``: iterations read carried values.  ``nested``: inner loops that are merged with their reverse
+    loops in turn (``nests.py``).
     """
 
     back: LoopBack
     taint: set[Value]
+    carried: bool = False
     merged: bool = False
     kept: bool = False
     upwards: bool = False
@@ -66,15 +72,17 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         known = counted(loop)
         if back is None or known is None or back.top is None or loop.exit is None:
             continue
-        taint = tainted(sweep.forest.dom, loop, back.iv)
-        if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
+        taint = _unread_taint(sweep, reverse, back)
+        if taint is not None:
             found[loop] = Plan(back, taint)
+        elif order_free(reverse, back):
+            found[loop] = Plan(back, set(), carried=True)
     free = [loop for loop, plan in found.items() if loop.children and order_free(reverse, plan.back)]
     stacked = [loop for loop in free if _needs_stack(sweep, reverse, loop)]
     lanes = [loop for loop in free if loop in stacked or _runs_in_lanes(sweep, loop)]
     if lanes and late_cotangents.detach(sweep, lanes) or stacked and late_cotangents.detach(sweep, stacked):
         reverse = Reverse(sweep)
-    possible = dict(found)
+    possible = {loop: plan for loop, plan in found.items() if not plan.carried}
     for loop in [loop for loop, plan in found.items()
                  if _raises(loop) and _may_wait_for_ever(reverse, plan.back)]:
         del found[loop]
@@ -94,6 +102,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                     found[loop] = replace(found[loop], merged=True)
                 else:
                     del found[loop]
+    found = {loop: replace(plan, merged=plan.merged or plan.carried) for loop, plan in found.items()
+             if not plan.carried or order_free(reverse, plan.back)}
     kept = [replace(plan, kept=True) for loop, plan in possible.items()
             if loop not in found and (_needs_stack(sweep, reverse, loop) if sweep.module.parallel
                                       else _saves_states(sweep, reverse, loop))
@@ -101,6 +111,12 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     chosen = [*found.values(), *kept]
     chosen = [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
     return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
+
+
+def _unread_taint(sweep: ThereAndBack, reverse: Reverse, back: LoopBack) -> set[Value] | None:
+    """The tainted values of a loop; None if its iterations, or their reverse sweep, read what earlier ones carry."""
+    taint = tainted(sweep.forest.dom, back.loop, back.iv)
+    return None if taint is None or any(v in taint for v in _read_by(reverse.of(back.loop), back.loop)) else taint
 
 
 def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ...]:
@@ -112,14 +128,15 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
         back = sweep.loops.get(loop)
         if back is None or back.top is None or not nests.may_move(sweep, outer, loop) or not order_free(reverse, back):
             continue
-        taint = tainted(sweep.forest.dom, loop, back.iv)
-        if taint is None or any(v in taint for v in _read_by(reverse.of(loop), loop)):
+        taint = _unread_taint(sweep, reverse, back)
+        if taint is None and not plan.merged:
             continue
         if not nests.is_separate(sweep, reverse.reads, outer, [loop, *(p.back.loop for p in found)], plan.merged):
             continue
-        inner = replace(plan, back=back, taint=taint, upwards=True)
+        inner = replace(plan, back=back, taint=taint or set(), carried=taint is None, upwards=True)
         inner = replace(inner, nested=_nested(sweep, reverse, inner))
-        if len(inner.nested) == len(loop.children) and (loop.children or nests.pays(sweep, loop)):
+        if len(inner.nested) == len(loop.children) and (
+                loop.children or inner.carried or nests.pays(sweep, loop)):
             found.append(inner)
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Sums, minima and maxima take the operand that the next iteration waits for last.
+"""Sums, products, minima and maxima take the operand that the next iteration waits for last.
 
 ::
 
@@ -11,9 +11,11 @@
 Each iteration takes as long as the ops between a carried value and its next one, if nothing else is slower: the rest of
 an expression is computed meanwhile.  LLVM may not reassociate such chains of floats
 (``lowering/planning/recurrences.py``), since it does not know which operand is late.  Integers wrap, so the order of
-their sums does not matter.
+their sums and products does not matter.  A product with two loop-invariant factors, as cotangents have, takes their
+product, even if another op reads the first one too.
 
-Without ``fastmath`` sums of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and
+Cotangents may be summed up in any order, so their sums and products are taken so too.  Without ``fastmath`` other sums
+and products of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and
 zeros of both signs depend on it.  NumPy's minimum and maximum do not.  The late one is their second operand: machine
 code examines the sign and NaN of the first.
 """
@@ -28,14 +30,14 @@ from ...ir.uses import ops_of, users
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .late_choices import late_choices
 
-SUMS, EXTREMES = frozenset({"add", "sub"}), frozenset({"minimum", "maximum"})
+SUMS, PRODUCTS, EXTREMES = frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum", "maximum"})
 ORDER = frozenset({"lt", "le", "gt", "ge"})
 EXTREME = {True: "minimum", False: "maximum"}
 """By: the selection takes its first alternative if that is the lesser."""
 
 
 def chain_reassociation(module: Module, floats: bool = True) -> None:
-    """Reassociate the chains of every innermost loop; sums of ``floats`` only under ``fastmath``."""
+    """Reassociate the chains of every innermost loop; sums and products of ``floats`` only under ``fastmath``."""
     for func in module.functions.values():
         forest = loop_forest(func)
         for loop in forest.loops:
@@ -46,13 +48,15 @@ def chain_reassociation(module: Module, floats: bool = True) -> None:
 
 def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
     """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
-    def is_free(v: Value) -> bool:
-        return _is_number(v) and (floats or not dtype_of(v.type).is_float)
-
     late = _late(loop, order)
     if not late:
         return
     late_choices(loop, late, region)
+    bars, waited = _cotangents(loop, order), _waited_for(loop, late)
+
+    def is_free(v: Value) -> bool:
+        return _is_number(v) and (floats or v in bars or not dtype_of(v.type).is_float)
+
     _name_extremes(order, region, is_free)
     read = users(ops_of(region))
     once = {v for v, found in read.items() if len(found) == 1} - late
@@ -60,14 +64,46 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
         for op in list(b.ops):
             if len(op.results) != 1 or not _is_number(op.result):
                 continue
-            names = SUMS | EXTREMES if is_free(op.result) else EXTREMES
+            names = EXTREMES
+            if is_free(op.result):
+                names = names | SUMS | PRODUCTS if op.result in waited else names | SUMS
             if op.name in names and sum(v in late for v in op.operands) == 1:
-                _pull(op, late, once)
+                _pull(op, late, once, loop)
                 if op.name in EXTREMES and op.operands[0] in late:
                     op.operands.reverse()
             if any(v in late for v in op.operands):
                 late.add(op.result)
         _pass_on(b, late, loop)
+
+
+def _waited_for(loop: Loop, late: set[Value]) -> set[Value]:
+    """What the next values of the ``late`` parameters of the head are computed from in an iteration."""
+    passed: dict[Value, list[Value]] = {}
+    for e in (e for b in loop.blocks for e in (b.term.edges if b.term is not None else ())):
+        for p, a in e.passed():
+            passed.setdefault(p, []).append(a)
+    todo = [a for p in late for a in passed.get(p, ()) if a.block in loop.blocks]
+    found = set(todo)
+    while todo:
+        v = todo.pop()
+        new = v.op.operands if v.op is not None else passed.get(v, []) if v.owner is not loop.head else []
+        new = [a for a in new if a not in found and a.block in loop.blocks]
+        found.update(new)
+        todo += new
+    return found
+
+
+def _cotangents(loop: Loop, order: list[Block]) -> set[Value]:
+    """Sums of cotangents, and what is computed from these."""
+    found: set[Value] = set()
+    for _ in range(2):                                       # again for what the head receives
+        for b in order:
+            for op in b.ops:
+                if op.attrs.get("acc") or any(v in found for v in op.operands):
+                    found.update(op.results)
+            for e in b.term.edges if b.term is not None else ():
+                found |= {p for p, a in e.passed() if a in found}
+    return found
 
 
 def _is_number(v: Value) -> bool:
@@ -116,19 +152,22 @@ def _name_extremes(order: list[Block], region: set[Block], is_number: Callable[[
         b.ops = [op for op in b.ops if op.name not in ORDER or op.result in read]
 
 
-def _pull(op: Op, late: set[Value], once: set[Value]) -> None:
+def _pull(op: Op, late: set[Value], once: set[Value], loop: Loop) -> None:
     """Let the late operand of the late operand of ``op`` become its own; ``once``: values that one op reads."""
     side = op.operands[1] in late
     inner, other = op.operands[side], op.operands[1 - side]
     below = inner.op
-    if below is None or below.name not in SUMS | EXTREMES or below.block is not op.block or inner not in once \
+    if below is None or below.name not in SUMS | PRODUCTS | EXTREMES or below.block is not op.block \
             or sum(v in late for v in below.operands) != 1:
         return
     deep = below.operands[1] in late
     last, early = below.operands[deep], below.operands[1 - deep]
-    if op.name in EXTREMES:
+    fixed = op.name in PRODUCTS and all(v.block not in loop.blocks for v in (early, other))
+    if inner not in once and not fixed:
+        return
+    if op.name in EXTREMES | PRODUCTS:
         if below.name == op.name:
-            _replace(op, below, op.name, [early, other], op.name, last, 0)
+            _replace(op, None if inner not in once else below, op.name, [early, other], op.name, last, 0)
     elif below.name in SUMS:
         # op = ±last ± early ± other
         sign_inner = -1 if op.name == "sub" and side else 1
@@ -144,14 +183,15 @@ def _pull(op: Op, late: set[Value], once: set[Value]) -> None:
         _replace(op, below, name, pair, "add" if sign_last > 0 else "sub", last, 0)
 
 
-def _replace(op: Op, below: Op, first: str, pair: list[Value], name: str, last: Value, position: int) -> None:
+def _replace(op: Op, below: Op | None, first: str, pair: list[Value], name: str, last: Value, position: int) -> None:
     """Compute ``first`` of the early operands ahead of ``op``, which then takes it, and ``last`` as the other operand.
 
     ``position``: the operand number of what is computed first.  ``below``, which only ``op`` has read, is dropped.
     """
     block = op.block
     assert block is not None
-    block.ops.remove(below)
+    if below is not None:
+        block.ops.remove(below)
     early = Op(first, pair, [op.result.type], dict(op.attrs), loc=op.loc)
     early.block = block
     block.ops.insert(block.ops.index(op), early)

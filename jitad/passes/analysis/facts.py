@@ -72,9 +72,19 @@ class Walk:
         if len(preds) == 1 and preds[0].term is not None and preds[0].term.name == "branch":
             term = preds[0].term
             self._learn(term.operands[0], term.edges[0].block is block)
+        for p in block.params if block not in self.heads else ():
+            if p.type == I64 and (v := self._only_value(p)) is not None:
+                self.ranges.is_now(p, v)
         if block in self.loops:
             learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
             self.choices |= choices(self.loops[block], self.incoming)
+
+    def _only_value(self, p: Value) -> Value | None:
+        """The one defined value that edges pass for ``p``, if it is available: what a loop leaves behind."""
+        passed = {e.argument(p) for e in self.incoming[p.block]}
+        values = [v for v in passed if v is None or v.op is None or v.op.name != "undef"]
+        v = values[0] if len(values) == 1 else None
+        return v if v is not None and self.dom.dominates(v.block, p.block) else None
 
     def op(self, op: Op) -> bool:
         """Add the facts that follow from one op; returns True if the op is kept."""

@@ -26,8 +26,9 @@ from .ranges import LARGEST, Prover, Ranges
 
 FAR = 2**62
 SMALL = 16
-"""A counter that starts within ``FAR`` of zero and moves by at most ``SMALL`` does not overflow an i64 in practice:
-it would have to run for years."""
+LONG = 2**60
+"""A counter that starts within ``FAR`` of zero and moves by at most ``SMALL`` does not overflow an i64 in practice, nor
+does it get ``LONG`` away from its start: it would have to run for years."""
 LONGEST = 50
 """The most (value, offset) pairs that are visited when the steps of one parameter are collected."""
 
@@ -119,15 +120,15 @@ def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop,
     """
     low, high = ranges.interval(start)
     safe = -FAR <= low and high <= FAR
-    end = LARGEST - SMALL
+    end = (high if sign > 0 else -low) + LONG if safe else LARGEST - SMALL
     form, first = ranges.form(p), ranges.form(start)
     if (found := _common_bound(p, sign, paths, loop)) is not None:
         bound, slack = found
         if prover.proves(_short_of(first, ranges.form(bound), sign, slack)):
             prover.assume(_short_of(form, ranges.form(bound), sign, slack))
             edges = ranges.interval(bound)
-            end = (edges[1] if sign > 0 else -edges[0]) - slack
-            safe = safe or fastest <= slack or end <= LARGEST - SMALL
+            last = (edges[1] if sign > 0 else -edges[0]) - slack
+            end, safe = min(end, last), safe or fastest <= slack or last <= LARGEST - SMALL
     if safe:
         ranges.intervals[p] = (low, max(end, low)) if sign > 0 else (min(-end, high), high)
         prover.assume(form.minus(first).times(sign))

@@ -27,7 +27,22 @@ def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Bl
     """
     uses = Counter(v for op in func.all_ops() for v in op.used())
     for arms in branches:
-        _Sink(arms, safe, uses).run()
+        if not _decides(arms):
+            _Sink(arms, safe, uses).run()
+
+
+def _decides(arms: Arms) -> bool:
+    """True if one side decides the branch of the join, as ``break`` does: it leads past the join (``jump_threading``).
+
+    An update would keep it there, and a sum would wait for −0.
+    """
+    term = arms.join.term
+    assert term is not None
+    if term.name not in ("branch", "switch"):
+        return False
+    test = term.operands[0]
+    tested = (test, *(test.op.operands if test.op is not None and test.block is arms.join else ()))
+    return any(p in tested and a.const is not None for e in arms.sides for p, a in e.passed())
 
 
 class _Sink:

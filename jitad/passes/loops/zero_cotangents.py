@@ -20,13 +20,21 @@ filled.  All but the iterations on the best path then find zeros::
                     c = add_at b, g * w[i], i      →      work: y = …, c = …;  jump next(y, c)
                     branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
                                                           next(y, c): branch more, loop(i + 1, y, c), …
+
+A loop may also begin with cotangents that are all zero, and pass on nothing but multiples of them: the reverse sweep of
+a path whose end does not count, as the price of an option that is not exercised.  It is skipped then, unless it has
+become vectors before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from functools import reduce
+
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Scalar, dtype_of
+from ...ir.uses import EDGE, uses
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, loop_forest
 
@@ -36,25 +44,85 @@ def zero_cotangents(module: Module, iterations: bool = False) -> None:
     for func in module.functions.values():
         if any(op.attrs.get("acc") for op in func.all_ops()):          # there is a reverse sweep
             for loop in loop_forest(func).loops:
-                if loop.preheader is not None and loop.exit is not None and loop.latch is loop.head \
-                        and any(op.name == "add_at" for op in loop.head.ops):
-                    (_skip_iterations if iterations else _skip_loop)(func, loop)
+                if loop.preheader is None or loop.exit is None or loop.latch is not loop.head:
+                    continue
+                adds = any(op.name == "add_at" for op in loop.head.ops)
+                if adds and not iterations:
+                    _skip_loop(func, loop)
+                elif iterations and not (adds and _skip_iterations(func, loop)):
+                    _skip_path(func, loop)
 
 
 def _skip_loop(func: Function, loop: Loop) -> None:
     for z in dict.fromkeys(v for op in loop.head.ops for v in op.operands if v.block not in loop.blocks):
         kept = _kept(loop, z) if _may_be_zero(z) else None
         if kept is not None and _leaves_unchanged(func, loop, kept):
-            return _guard(func, loop, z, kept)
+            return _guard(func, loop, [z], kept)
 
 
-def _skip_iterations(func: Function, loop: Loop) -> None:
-    if loop.head.term is not None and loop.head.term.attrs.get("cold"):
+def _skip_path(func: Function, loop: Loop) -> None:
+    """Skip a loop if all cotangents that it receives are zero."""
+    back, grown = loop.back_edge().args, True
+    start = {p: a for p, a in loop.entry_edge().passed() if _may_be_zero(a)
+             or _is_zero(a) and dtype_of(a.type).is_float and not _is_sum(back[p.index], p)}
+    kept, vanishing = dict[Value, Value](), set[Value]()
+    while grown:                                             # without those that do not stay zero
+        kept, vanishing = _without(loop, start)
+        lasting = {p: a for p, a in start.items() if back[p.index] in vanishing or _is_zero(back[p.index])}
+        start, grown = lasting, len(lasting) < len(start)
+    zs = [a for a in dict.fromkeys(start.values()) if not _is_zero(a)]
+    if not zs or not any(op.attrs.get("acc") for op in loop.head.ops) or not all(op.results for op in loop.head.ops):
         return
+    leaving = [a for a in (*loop.exit_edge().args, *_read_behind(func, loop)) if a in vanishing]
+    if _leaves_unchanged(func, loop, kept, vanishing) and _are_cotangents(func, loop, leaving):
+        _guard(func, loop, zs, kept)
+
+
+def _is_sum(v: Value, p: Value) -> bool:
+    """True if ``v`` is ``p`` with additions of cotangents."""
+    todo = [v]
+    while todo:
+        v = todo.pop()
+        if v is p:
+            return True
+        todo += v.op.operands if v.op is not None and v.op.name == "add" and v.op.attrs.get("acc") else []
+    return False
+
+
+def _are_cotangents(func: Function, loop: Loop, values: Iterable[Value]) -> bool:
+    """True if only cotangents are computed from ``values`` behind the loop.
+
+    A number of the program that is zero may become NaN in the loop, and has to.
+    """
+    todo = list(values)
+    if not todo:
+        return True
+    read, seen = uses(op for b in func.blocks if b is not loop.head for op in b.all_ops()), set[Value]()
+    assert loop.exit is not None
+    todo += [p for p, a in loop.exit_edge().passed() if a in todo]
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        for op, number in read.get(v, ()):
+            if number == EDGE:
+                todo += [p for e in op.edges for p, a in e.passed() if a is v]
+            elif op.name in ("mul", "neg", "div", "select"):
+                todo += op.results
+            elif not op.attrs.get("acc") and (op.name, number) != ("set", 1):
+                return False
+    return True
+
+
+def _skip_iterations(func: Function, loop: Loop) -> bool:
+    if loop.head.term is not None and loop.head.term.attrs.get("cold"):
+        return False
     for z in (v for op in loop.head.ops for v in op.results):
         kept = _kept(loop, z) if _is_received(loop, z) else None
         if kept is not None and _Iteration(func, loop, z, kept).run():
-            return
+            return True
+    return False
 
 
 def _may_be_zero(v: Value) -> bool:
@@ -93,23 +161,27 @@ def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
 
     None if the loop adds nothing to an array.
     """
-    vanishing = {z}
-    kept = {p: p for p in loop.head.params}
-    updates = False
+    if not all(op.results for op in loop.head.ops):
+        return None                                      # a check
+    kept, _ = _without(loop, [z])
+    return kept if any(v.op is not None and v.op.name == "add_at" for v in kept) else None
+
+
+def _without(loop: Loop, zs: Collection[Value]) -> tuple[dict[Value, Value], set[Value]]:
+    """For each value that equals a parameter of the loop if ``zs`` are zero, that parameter; and what vanishes."""
+    vanishing = set(zs)
+    kept = {p: p for p in loop.head.params if p not in vanishing}
     for op in loop.head.ops:
-        if not op.results:
-            return None                                  # a check
-        if op is z.op:
+        if len(op.results) != 1 or op.result in vanishing:
             continue
         to = _added_to(op, vanishing)
         if _vanishes(op, vanishing):
             vanishing.add(op.result)
         elif to in kept:
             kept[op.result] = kept[to]
-            updates |= op.name == "add_at"
-        elif (same := _selected(op, z, kept) or _cleared(op, z)) is not None:
+        elif (same := next((v for z in zs if (v := _selected(op, z, kept) or _cleared(op, z)) is not None), None)):
             kept[op.result] = kept[same]
-    return kept if updates else None
+    return kept, vanishing
 
 
 def _selected(op: Op, z: Value, kept: dict[Value, Value]) -> Value | None:
@@ -135,11 +207,11 @@ def _cleared(op: Op, z: Value) -> Value | None:
     return op.operands[0] if [op.operands[0], *op.operands[2:]] == load.operands else None
 
 
-def _leaves_unchanged(func: Function, loop: Loop, kept: dict[Value, Value]) -> bool:
-    """True if the loop passes on what it received, and later code reads nothing else."""
+def _leaves_unchanged(func: Function, loop: Loop, kept: dict[Value, Value], zero: Collection[Value] = ()) -> bool:
+    """True if the loop passes on what it received, or values that are ``zero``, and later code reads nothing else."""
     back = loop.back_edge()
     unchanged = {p for p in loop.head.params if kept.get(back.args[p.index]) is p}
-    return all(kept.get(a) in unchanged for a in (*loop.exit_edge().args, *_read_behind(func, loop)))
+    return all(kept.get(a) in unchanged or a in zero for a in (*loop.exit_edge().args, *_read_behind(func, loop)))
 
 
 def _vanishes(op: Op, vanishing: set[Value]) -> bool:
@@ -168,22 +240,24 @@ def _added_to(op: Op, vanishing: set[Value]) -> Value | None:
     return None
 
 
-def _guard(func: Function, loop: Loop, z: Value, kept: dict[Value, Value]) -> None:
-    """Branch around the loop if ``z`` is zero.  The code behind the loop moves to a block where both ways meet."""
+def _guard(func: Function, loop: Loop, zs: Iterable[Value], kept: dict[Value, Value]) -> None:
+    """Branch around the loop if ``zs`` are zero.  The code behind the loop moves to a block where both ways meet."""
     before, edge, outside = loop.preheader, loop.entry_edge(), loop.exit
     assert before is not None and before.term is not None and outside is not None
-    leaving = _read_behind(func, loop)
-    start = {v: edge.args[kept[v].index] for v in leaving}
-    passed = [edge.args[kept[a].index] for a in loop.exit_edge().args]
     enter, skip, join = (func.new_block(name) for name in ("nonzero", "zero", "behind"))
+    b = Builder(skip, before.term.loc)
+    leaving = _read_behind(func, loop)
+    passed = [edge.args[kept[a].index] if a in kept else b.const(0.0, dtype_of(a.type))
+              for a in (*loop.exit_edge().args, *leaving)]
     joined = {v: join.add_param(v.type, v.hint) for v in (*outside.params, *leaving)}
-    _move(outside, join, joined, [b for b in func.blocks if b not in loop.blocks])
+    _move(outside, join, joined, [x for x in func.blocks if x not in loop.blocks])
     set_term(outside, "jump", edges=[Edge(join, [*outside.params, *leaving])])
     set_term(enter, "jump", edges=[edge])
-    set_term(skip, "jump", edges=[Edge(join, [*passed, *start.values()])])
-    loc, before.term = before.term.loc, None
-    b = Builder(before, loc)
-    b.branch(b.ne(z, b.const(0.0, dtype_of(z.type))), enter, [], skip, [])
+    b.jump(join, passed)
+    before.term = None
+    b.at(before)
+    tests = [b.ne(z, b.const(0.0, dtype_of(z.type))) for z in zs]
+    b.branch(reduce(b.or_, tests), enter, [], skip, [])
 
 
 def _read_behind(func: Function, loop: Loop) -> list[Value]:
