@@ -31,6 +31,7 @@ from ...ir.graph import Block, Module, Op, Value
 from ...ir.types import Scalar, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Loop, loop_forest, raising_blocks
+from .late_choices import late_choices
 
 SUMS, PRODUCTS, EXTREMES = frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum", "maximum"})
 ORDER = frozenset({"lt", "le", "gt", "ge"})
@@ -53,6 +54,7 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
     late = _late(loop, order)
     if not late:
         return
+    late_choices(loop, late, region)
     bars, waited = _cotangents(loop, order), _waited_for(loop, late)
 
     def is_free(v: Value) -> bool:
