@@ -19,6 +19,7 @@ from .errors import switched_on
 from .ir.graph import Module
 from .ir.verify import Verifier, verify
 from .passes.algebra.algebra import algebra
+from .passes.algebra.arg_reductions import arg_reductions
 from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
@@ -213,6 +214,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
     ("optimized", "dot_products", _plain(dot_products)),
+    ("optimized", "arg_reductions", _plain(arg_reductions)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
@@ -250,6 +252,7 @@ NOT_ON_GPU = frozenset((
     "fission",
     "outer_products",
     "dot_products",
+    "arg_reductions",
     "index_set_splitting",
     "loop_load_elimination",
     "chain_reassociation",
@@ -321,6 +324,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "if_conversion": if_conversion, "check_strips": check_strips,
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
+    "arg_reductions": arg_reductions,
     "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
     "strength_reduction": strength_reduction, "jump_threading": jump_threading,
     "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,

@@ -34,9 +34,10 @@ from .op_traits import (
     is_full,
     is_transcendental,
 )
-from .own_places import reads_own_places
+from .own_places import is_own_place, reads_own_places
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
+MOST_PARTS = 2        # reads of other places in what is updated: one operation has two, which store one array
 CHEAP = 3             # cost up to which a value is recomputed rather than stored
 
 
@@ -249,6 +250,8 @@ class _Planner:
             return False
         if len(sites) > 1 and op.name not in INDEX_MAPS and sum(map(is_full, op.operands)) > 1:
             return False
+        if len(sites) == 1 and self._reads_what_is_updated(v, *sites):
+            return False
         here, last = self.at[op], max((self.at[s] for s in sites), default=0)
         read = {self.roots.find(o) for o in op.operands if is_array(o)}
         assert op.block is not None
@@ -257,6 +260,27 @@ class _Planner:
         if not any(p == last and root in read for p, root in self.consumed[op.block]):
             return True
         return len(sites) == 1 and all(reads_own_places(s, v, self.plan.lazy, self.roots) for s in sites)
+
+    def _reads_what_is_updated(self, v: Value, site: Op) -> bool:
+        """True if ``site`` updates an array with ``v``, and several parts of ``v`` read other places in its memory.
+
+        These parts would have to be stored.  So ``v`` is stored itself, unless they are needed in memory anyway.
+        """
+        if len(site.operands) < 2 or site.operands[1] is not v or 0 not in OPS[site.name].consumes:
+            return False
+        root, expressions, todo, parts = self.roots.find(site.operands[0]), {v}, [v], 0
+        while todo and len(expressions) <= DEEPEST:
+            op = todo.pop().op
+            for x in op.operands if op is not None else ():
+                if not is_array(x) or x in expressions or is_own_place(x, site):
+                    continue
+                if self.roots.find(x) is root:
+                    parts += op is not None and not self._is_view(op)
+                elif x.op is not None and x.block is site.block and x.op.name in ON_DEMAND \
+                        and all(self._accepts(u, i) for u, i in self.users[x] if u.name != "dim"):
+                    expressions.add(x)
+                    todo.append(x)
+        return parts > MOST_PARTS
 
     # --- accumulation and reuse -----------------------------------------------------------------------
 

@@ -42,6 +42,15 @@ def reads_own_places(site: Op, v: Value, lazy: Collection[Value], roots: AliasCl
     return True
 
 
+def is_own_place(x: Value, site: Op) -> bool:
+    """True for the part of an array that the update ``site`` replaces."""
+    op = x.op
+    if op is None or op.name != "slice" or op.operands[0] is not site.operands[0] or site.name not in UPDATES:
+        return False
+    return _covers([_within((k, None, None), *at) for k, at in enumerate(zip(op.operands[1::3], op.operands[3::3]))],
+                   _written(site))
+
+
 LONGEST = 64
 """The most arrays that are followed."""
 

@@ -98,3 +98,18 @@ def test_columns_take_no_memory() -> None:
     f = jit(columns)
     f(Q, 0.5)
     assert f.inspect("loops").count(" = alloc ") == 1           # the copy of q
+
+
+def wave(u, v, steps):
+    for _ in range(steps):
+        new = u.copy()
+        new[1:-1] = 2.0 * u[1:-1] - v[1:-1] + 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+        u, v = new, u
+    return u
+
+
+def test_a_step_stores_what_it_assigns_once() -> None:
+    """The new array and what is assigned: no parts of that by themselves."""
+    f = jit(wave)
+    assert f.inspect("loops", Q[0], Q[1], 5).count(" = alloc ") == 2
+    np.testing.assert_allclose(f(Q[0], Q[1], 5), wave(Q[0], Q[1], 5), rtol=1e-14)

@@ -10,9 +10,9 @@ in forward order, then carries the loop's values too, and the computation from t
 (``late_results.py``).
 
 *Kept*: something before its reverse sweep needs values of the loop, so the forward loop stays as well.  This is done
-only for several threads, if the order does not matter and the reverse sweep reads values of inner loops: frames on a
-stack would order the iterations.  Other values, and those of regular nests, are saved in arrays by their indices,
-which takes less time.
+for several threads, if the order does not matter and the reverse sweep reads values of inner loops: frames on a stack
+would order the iterations.  Other values, and those of regular nests, are saved in arrays by their indices, which takes
+less time.  It is also done for the states of a recurrence, as of the steps of a path: lanes do not store them.
 
 *Carried*: iterations read what earlier ones carry, as the position in a table that a scan has reached, or the state of
 a generator of random numbers.  The reverse sweep only adds, so the cotangents of all that is carried in this way are
@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Value
 from ...ir.ops import OPS, TRANSCENDENTAL
-from ...ir.types import Array
+from ...ir.types import Array, Scalar
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
@@ -105,8 +105,9 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     found = {loop: replace(plan, merged=plan.merged or plan.carried) for loop, plan in found.items()
              if not plan.carried or order_free(reverse, plan.back)}
     kept = [replace(plan, kept=True) for loop, plan in possible.items()
-            if sweep.module.parallel and loop not in found and order_free(reverse, plan.back, by_parts=True)
-            and _needs_stack(sweep, reverse, loop)]
+            if loop not in found and (_needs_stack(sweep, reverse, loop) if sweep.module.parallel
+                                      else _saves_states(sweep, reverse, loop))
+            and order_free(reverse, plan.back, by_parts=True)]
     chosen = [*found.values(), *kept]
     chosen = [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
     return [plan if plan.kept else replace(plan, nested=_nested(sweep, reverse, plan)) for plan in chosen]
@@ -145,6 +146,46 @@ def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
     rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
     return any(isinstance(v.type, Array) or sweep.forest.loop_of(v.block) not in rows and not _is_made_again(v, loop)
                for v in _read_by(reverse.of(loop), loop))
+
+
+def _saves_states(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
+    """True if ``loop`` is likely to run in lanes, unless it saves the states of a recurrence in inner loops."""
+    if sweep.module.gpu or any(op.name == "call" for block in loop.blocks for op in block.all_ops()):
+        return False
+    states = {x for x in _inner(loop)[1:] if x.latch is not None and _has_state(x)}
+    return bool(states) and any(sweep.forest.loop_of(v.block) in states and not _is_made_again(v, loop)
+                                for v in _read_by(reverse.of(loop), loop))
+
+
+def _has_state(loop: Loop) -> bool:
+    """True if a loop of one block carries a float that is more than a sum, a choice, or the largest so far."""
+    head, passed = loop.head, loop.back_edge().args
+    if loop.blocks != {head}:
+        return False
+    for p, following in zip(head.params, passed, strict=True):
+        if not isinstance(p.type, Scalar) or not p.type.is_float or following is p or following.op is None:
+            continue
+        op = following.op
+        reads = [v for v in op.operands if v is not p] if op.name in _UPDATES and p in op.operands else [following]
+        if any(_depends_on(v, p) for v in reads):
+            return True
+    return False
+
+
+_UPDATES = ("add", "sub", "select", "minimum", "maximum")
+
+
+def _depends_on(v: Value, p: Value) -> bool:
+    """True if ``v`` is computed from ``p`` in the same block."""
+    todo, seen = [v], {v}
+    while todo:
+        v = todo.pop()
+        if v is p:
+            return True
+        if v.op is not None and v.block is p.block:
+            todo += [x for x in v.op.operands if x not in seen]
+            seen.update(v.op.operands)
+    return False
 
 
 def _runs_in_lanes(sweep: ThereAndBack, loop: Loop) -> bool:

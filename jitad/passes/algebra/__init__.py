@@ -8,7 +8,9 @@ Files, in reading order::
     outer_product_log    the log of pending terms that such a sum carries
     recursion_batching   the products of a recursion as one product before it
     dot_products         dot products of vectors as sums of products
+    arg_reductions       argmax and argmin along columns as reductions that run along rows
     algebra              under fast math: formulas that reduce to one term or a known value
     laurent              its normal form: sums of products of powers
+    late_choices         choices of coefficients wait until the end of what the next iteration waits for
     chain_reassociation  under fast math: what the next iteration waits for enters sums and minima last
 """

@@ -7,6 +7,8 @@ Files, in reading order::
     regular          counted loops inside one another that only compute; which blocks they always execute
     check_hoisting   checks of indices, compared once ahead of a nest
     scalarise        sums of rows and slices over a loop, as loops over elements
+    reduction_loops  reductions of windows and columns in a loop, as loops over elements
+    array_steps      loops that step vectors element by element, as loops over the elements
     interchange      loops that add to array elements again and again go inside
     factors          elements of matrices, or formulas of them, in loops that add up products
     vector_factors   factors of which vectors are made, in products of vectors

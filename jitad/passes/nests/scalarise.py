@@ -11,7 +11,7 @@ to elements ``s[j]``; an array is only another way to write them::
 
 The loop must carry the array alone, and the addend must be cheap arithmetic on rows, slices and scalars, without
 broadcasting.  If the array is empty, the loop is passed by.  Sums of slices that move, as of a convolution, are
-written as loops after differentiation only.
+written as loops after differentiation only.  ``reduction_loops`` and ``array_steps`` have other such loops.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import users
 from ..analysis.loops import Loop, loop_forest
+from .array_steps import array_steps
 from .reduction_loops import reduction_loops
 from .regular import Regular
 
@@ -36,6 +37,8 @@ def scalarise(module: Module, derived: bool) -> bool:
         changed |= reduction_loops(func, derived)
         if any(op.name == "add" and isinstance(op.result.type, Array) for op in func.all_ops()):
             changed |= _scalarise(func, derived)
+        if not derived:
+            changed |= array_steps(module, func)
     return changed
 
 
