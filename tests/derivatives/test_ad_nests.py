@@ -138,3 +138,30 @@ def test_the_first_failure_is_raised() -> None:
     at[2, 3] = 0
     with pytest.raises(IndexError, match="index 9"):
         jit(raises_behind, grad=(0, 1)).value_and_grad(X, W, at)
+
+
+def until(x: np.ndarray, w: np.ndarray) -> float:
+    """A product reads a vector that each step replaces; the steps end by a ``break``."""
+    h, q, total = w.copy(), np.zeros(len(w)), 0.0
+    for _ in range(10):
+        if total > 3.0:
+            break
+        for i in range(len(h)):
+            q[i] = 0.0
+            for j in range(len(h)):
+                q[i] += x[i, j] * h[j]
+        for i in range(len(h)):
+            h[i] = 0.5 * h[i] + np.tanh(q[i])
+            total += h[i] * h[i]
+    return total
+
+
+def test_the_vector_of_a_product_is_saved_once_beside_a_break() -> None:
+    w, steps = R.normal(size=5), 0.3 * R.normal(size=(5, 5))
+    check_grads(until, (steps, w), order=1)
+    derivative = jit(until, grad=(0, 1)).value_and_grad
+    text = derivative.inspect("optimized", steps, w)
+    assert text.count(" = push ") == 1                        # in each step, and not in the loops of the product
+    np.testing.assert_allclose(derivative(steps, w)[0], until(steps, w), rtol=1e-13)
+    big = 3.0 * w                                             # leaves at once
+    check_grads(until, (steps, big), order=1)

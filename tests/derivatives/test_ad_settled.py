@@ -402,3 +402,51 @@ def test_the_callers_array_is_not_copied_for_it() -> None:
     compiled = jit(f, grad=True)
     compiled.value_and_grad(a)
     assert "copy" not in compiled.value_and_grad.inspect("optimized")
+
+
+def states(u: Any, xs: Any) -> float:
+    """The product with ``xs`` is made for 64 rows at a time, so the number of a row is computed from two counters."""
+    n = len(u)
+    h = np.zeros((len(xs) + 1, n))
+    for t in range(len(xs)):
+        from_x, from_h = np.zeros(n), np.zeros(n)
+        for i in range(n):
+            for k in range(n):
+                from_x[i] += u[k, i] * xs[t, k]
+            for k in range(n):
+                from_h[i] += u[i, k] * h[t, k]
+        for i in range(n):
+            h[t + 1, i] = math.tanh(from_h[i] + from_x[i])
+    return np.sum(h ** 2)
+
+
+def test_rows_whose_number_two_loops_count() -> None:
+    u, xs = np.random.default_rng(8).normal(size=(4, 4)), np.random.default_rng(9).normal(size=(70, 4))
+    text = jit(states, grad=(0, 1)).grad.inspect("adjoint", u, xs)
+    kept = [line for line in text.splitlines() if " = push " in line]
+    assert "matmul" in text and len(kept) == 2                # for each step and each 64 of them, not for each sum
+    check_grads(states, (u, xs), order=1)
+
+
+def curves(a: Any) -> float:
+    """Each row is solved in one scratch array; its iterations are computed again in the reverse sweep."""
+    x, total = np.zeros(a.shape[1]), 0.0
+    for s in range(len(a)):
+        for i in range(a.shape[1]):
+            x[i] = 1.0
+            for j in range(i):
+                x[i] -= a[s, i] * x[j]
+            x[i] /= 2.0 + a[s, i]
+        for i in range(a.shape[1]):
+            total += math.exp(x[i]) * (i + 1.0)
+    return total
+
+
+def test_finished_elements_in_an_iteration_that_is_computed_again() -> None:
+    a = np.random.default_rng(10).uniform(0.0, 1.0, (6, 5))
+    text = jit(curves, grad=True).grad.inspect("adjoint", a)
+    assert "_again" in text and " = push " not in text
+    check_grads(curves, (a,), order=2)
+    for shape in ((0, 5), (3, 0), (1, 1), (40, 17)):
+        a = np.random.default_rng(11).uniform(0.0, 1.0, shape)
+        np.testing.assert_allclose(jit(curves, grad=True).grad(a), interpret(grad(curves), a), rtol=1e-10, atol=1e-12)

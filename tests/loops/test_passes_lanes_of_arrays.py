@@ -272,3 +272,54 @@ def test_a_check_fails_beside_a_collected_sum() -> None:
     same(fast(z, p, 0.5), filtered(z, p, 0.5))
     with pytest.raises(ValueError, match="math domain error"):
         fast(z, np.array([-3.0, 0.7]), 0.5)
+
+
+def two_products(w: Any, x: Any, u: Any, h: Any) -> Any:
+    """The rows of ``u`` are checked behind updates of what the lanes read."""
+    out = np.zeros(len(w))
+    for i in range(len(w)):
+        for k in range(len(x)):
+            out[i] += w[i, k] * x[k]
+        for k in range(len(h)):
+            out[i] += u[i, k] * h[k]
+    return np.tanh(out)
+
+
+def test_checks_of_indices_go_ahead_of_updates() -> None:
+    fast = jit(two_products)
+    w, x, u, h = RNG.normal(size=(50, 7)), RNG.normal(size=7), RNG.normal(size=(50, 9)), RNG.normal(size=9)
+    assert "^chunks" in fast.inspect("optimized", w, x, u, h)
+    for n in (50, 48, 33, 17, 16, 15, 1, 0):
+        same(fast(w[:n], x, u, h), two_products(w[:n], x, u, h))
+    check_grads(lambda w, x, u, h: np.sum(two_products(w, x, u, h)), (w[:18], x, u, h), order=1)
+    for short in (49, 40, 3, 0):
+        with pytest.raises(IndexError, match=f"index {short} is out of bounds"):
+            fast(w, x, u[:short], h)
+        same(fast(w, x, u[:short], h[:0]), two_products(w, x, u[:short], h[:0]))      # not one of its rows is read
+
+
+def of_labels(scores: Any, labels: Any) -> float:
+    """Each iteration makes an array, and reads it at an index of its own."""
+    total = 0.0
+    for i in range(len(scores)):
+        out = np.zeros(scores.shape[1])
+        norm = 0.0
+        for c in range(len(out)):
+            out[c] = math.exp(scores[i, c])
+            norm += out[c]
+        total += out[labels[i]] / norm
+    return total
+
+
+def test_elements_of_arrays_of_each_lane() -> None:
+    fast, z = jit(of_labels), RNG.normal(size=(50, 6))
+    at = RNG.integers(-6, 6, 50)
+    assert "^chunks" in fast.inspect("optimized", z, at) and "take" in fast.inspect("optimized", z, at)
+    for n in (50, 48, 33, 17, 16, 15, 1, 0):
+        same(fast(z[:n], at[:n]), of_labels(z[:n], at[:n]))
+    check_grads(lambda z: of_labels(z, at[:18]), (z[:18],), order=1)
+    for wrong, place in ((6, 0), (-7, 20), (6, 49)):
+        at[place] = wrong
+        with pytest.raises(IndexError):
+            fast(z, at)
+        at[place] = 0

@@ -37,7 +37,7 @@ class Revisited:
     """Calling it with a load, and the loops around it inside the loop of the array, yields true for such a load."""
 
     def __init__(self, func: Function, level: Callable[[Block], Loop | None]) -> None:
-        self.solver, self.forms = Solver(func), AffineForms()
+        self.solver, self.forms = Solver(func, defined=True), AffineForms()
         self.first: dict[Size, Value] = {}                     # the first value that is this size
         self.loaded_in: dict[Value, set[Loop | None]] = {}     # array → the innermost loops that load from it
         for op in func.all_ops():

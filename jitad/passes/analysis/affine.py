@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ...ir.graph import Op, Value
 from ...ir.types import I64
+from .loops import Counted, Loop
 
 LONGEST = 8
 """The most atoms of a form.  Indices in programs have up to four; a proof takes as many steps as there are atoms."""
@@ -87,3 +88,17 @@ class AffineForms:
         if op.name == "mul":
             return x.times(y.constant) if not y.terms else y.times(x.constant) if not x.terms else atom(v)
         return x.plus(y) if op.name == "add" else x.minus(y)
+
+
+def stays_beyond(forms: AffineForms, fixed: Value, moving: Value, loop: Loop, known: Counted) -> bool:
+    """True if ``fixed`` does not change in a counted loop, and ``moving``, which does, never takes on its value.
+
+    An example are the rows below the one of a pivot: ``moving`` is ``fixed + 1`` plus the counter.
+    """
+    step = forms.of(moving).coefficient(known.iv)
+    first = forms.of(moving).without(known.iv)
+    if abs(step) != 1 or any(v.block in loop.blocks for v, _ in (*first.terms, *forms.of(fixed).terms)):
+        return False
+    ahead = forms.of(fixed).minus(first).times(step)           # its distance from the first value, along the way
+    behind = ahead.minus(forms.of(known.trip))
+    return not ahead.terms and ahead.constant < 0 or not behind.terms and behind.constant >= 0

@@ -124,11 +124,13 @@ def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop,
     form, first = ranges.form(p), ranges.form(start)
     if (found := _common_bound(p, sign, paths, loop)) is not None:
         bound, slack = found
+        edges = ranges.interval(bound)
+        last = (edges[1] if sign > 0 else -edges[0]) - slack
         if prover.proves(_short_of(first, ranges.form(bound), sign, slack)):
             prover.assume(_short_of(form, ranges.form(bound), sign, slack))
-            edges = ranges.interval(bound)
-            last = (edges[1] if sign > 0 else -edges[0]) - slack
             end, safe = min(end, last), safe or fastest <= slack or last <= LARGEST - SMALL
+        else:                                              # it is short of the bound, or still at its start
+            end = min(end, max(last, high if sign > 0 else -low))
     if safe:
         ranges.intervals[p] = (low, max(end, low)) if sign > 0 else (min(-end, high), high)
         prover.assume(form.minus(first).times(sign))

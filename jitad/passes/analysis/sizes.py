@@ -15,9 +15,13 @@ Size = Axis | Value | int                 # an axis of an array with a size of i
 
 
 class Solver:
-    """The canonical sizes of a function's arrays, on demand; connected block parameters are solved together."""
+    """The canonical sizes of a function's arrays, on demand; connected block parameters are solved together.
 
-    def __init__(self, func: Function) -> None:
+    ``defined``: arguments that are undefined, as a loop passes beside a ``break``, are left out.  A parameter then has
+    the size wherever it is used by the program, but not where passes might read it ahead of that.
+    """
+
+    def __init__(self, func: Function, defined: bool = False) -> None:
         self.sources: dict[Value, list[Value] | None] = {}
         for b in func.blocks:
             assert b.term is not None
@@ -28,7 +32,7 @@ class Solver:
                     known, given = self.sources.setdefault(p, []), e.argument(p)
                     if given is None:
                         self.sources[p] = None               # the result of a call
-                    elif known is not None:
+                    elif known is not None and not (defined and given.op is not None and given.op.name == "undef"):
                         known.append(given)
         self.params: dict[Axis, Size] = {}
 

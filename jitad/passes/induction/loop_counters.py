@@ -10,13 +10,15 @@
       branch %k < %bound, ^loop(…, %k), …        …
                                                  branch %it + 1 < %trip, ^loop(%it + 1, …), …
 
-``while j < n: …; j += 1`` is such a loop, as are those that count down or up to ``<=``.  What is passed on behind the
-loop for ``j`` is its bound.  The trip count must provably not wrap.  A loop that counts already gets its counter as the
-first parameter, since the passes that follow look for it there.
+``while j < n: …; j += 1`` is such a loop, as are those that count down or up to ``<=``, or with several bounds, as in
+``while j < n and j <= i + radius``.  What is passed on behind the loop for ``j`` is its bound.  The trip count must
+provably not wrap.  A loop that counts already gets its counter as the first parameter, since the passes that follow
+look for it there.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -49,13 +51,15 @@ def loop_counters(module: Module) -> bool:
 
 @dataclass(frozen=True)
 class _Step:
-    """A loop that is repeated while ``param`` plus ``sign`` is short of ``bound``, or equal to it if ``inclusive``."""
+    """A loop that is repeated while ``param`` plus ``sign`` is within all bounds.
+
+    It is short of a bound, or equal to it if the bound is inclusive.
+    """
 
     loop: Loop
     param: Value
     sign: int
-    bound: Value
-    inclusive: bool
+    bounds: tuple[tuple[Value, bool], ...]
 
     @property
     def start(self) -> Value:
@@ -67,15 +71,33 @@ def _step(loop: Loop) -> _Step | None:
     latch = loop.latch
     if loop.preheader is None or latch is None or loop.exit is None or latch.term is None or counted(loop) is not None:
         return None
-    test = latch.term.operands[0].op
-    if latch.term.name != "branch" or test is None or test.name not in _NOT or test.operands[0].type != I64:
+    if latch.term.name != "branch":
         return None
-    name = test.name if latch.term.edges[0].block is loop.head else _NOT[test.name]
+    repeats = latch.term.edges[0].block is loop.head
+    found = [_bound(loop, test, repeats) for test in _tests(latch.term.operands[0], "and" if repeats else "or")]
+    if None in found or len({b[:2] for b in found if b}) != 1:
+        return None
+    param, sign = next(b[:2] for b in found if b)
+    return _Step(loop, param, sign, tuple(b[2:] for b in found if b))
+
+
+def _tests(condition: Value, junction: str) -> list[Value]:
+    """The conditions that ``and`` or ``or`` joins."""
+    op = condition.op
+    return [t for v in op.operands for t in _tests(v, junction)] if op and op.name == junction else [condition]
+
+
+def _bound(loop: Loop, condition: Value, repeats: bool) -> tuple[Value, int, Value, bool] | None:
+    """The parameter that a condition bounds, its step, the bound, and whether it is inclusive."""
+    test = condition.op
+    if test is None or test.name not in _NOT or test.operands[0].type != I64:
+        return None
+    name = test.name if repeats else _NOT[test.name]
     for following, bound, relation in (*zip(test.operands, test.operands[::-1], (name, _MIRROR[name])),):
         sign = 1 if relation in ("lt", "le") else -1
         param = _stepped(loop, following, sign)
         if param is not None and (bound.block not in loop.blocks or bound.const is not None):
-            return _Step(loop, param, sign, bound, relation in ("le", "ge"))
+            return param, sign, bound, relation in ("le", "ge")
     return None
 
 
@@ -95,26 +117,41 @@ class _Counting(Walk):
     def __init__(self, func: Function, steps: list[_Step]) -> None:
         super().__init__(func)
         self.steps = {s.loop.preheader: s for s in steps}
-        self.proved: list[_Step] = []
+        self.proved: list[tuple[_Step, list[bool]]] = []
 
     def run(self) -> None:
         super().run()
-        for step in self.proved:
-            _count(step)
+        for step, fits in self.proved:
+            _count(step, fits)
 
     def end(self, block: Block) -> None:
         step = self.steps.get(block)
         if step is None:
             return
-        form, extra = self.ranges.form, 1 if step.inclusive else 0
-        low, high = (step.start, step.bound) if step.sign > 0 else (step.bound, step.start)
-        trip = form(high).minus(form(low)).plus(Affine(extra))
-        fits = self.prover.proves(form(low).plus(Affine(-extra))) or self.prover.proves(Affine(LARGEST).minus(trip))
-        if fits and self.prover.proves(trip.plus(Affine(-1))):
-            self.proved.append(step)
+        fits = self._fits(step)
+        if fits is not None:
+            self.proved.append((step, fits))
+
+    def _fits(self, step: _Step) -> list[bool] | None:
+        """For each bound, whether the distance to it provably does not wrap; at least one more to one of them neither.
+
+        ``None`` if not, or if the loop may not be entered.
+        """
+        form, proves = self.ranges.form, self.prover.proves
+        fits, behind = [], False
+        for bound, inclusive in step.bounds:
+            low, high = (step.start, bound) if step.sign > 0 else (bound, step.start)
+            distance, extra = form(high).minus(form(low)), 1 if inclusive else 0
+            if not proves(distance.plus(Affine(extra - 1))):
+                return None
+            up_to, past = (proves(form(low).plus(Affine(-k))) or proves(Affine(LARGEST - k).minus(distance))
+                           for k in (0, extra))
+            fits.append(up_to)
+            behind |= up_to and past
+        return fits if behind else None
 
 
-def _count(step: _Step) -> None:
+def _count(step: _Step, fits: list[bool]) -> None:
     """Let a loop count from 0, and compute from that what it steps."""
     loop, param, start = step.loop, step.param, step.start
     preheader, latch, head = loop.preheader, loop.latch, loop.head
@@ -123,11 +160,7 @@ def _count(step: _Step) -> None:
     following = back.args[param.index]
     term, preheader.term = preheader.term, None
     b = Builder(preheader, latch.term.loc)
-    bound = step.bound if step.bound.const is None else b.const(step.bound.const)
-    trip = b.sub(bound, start) if step.sign > 0 else b.sub(start, bound)
-    end = bound
-    if step.inclusive:
-        trip, end = b.add(trip, 1), b.add(bound, step.sign)
+    trip, end = _trip(b, step, start, fits)
     zero = b.const(0)
     preheader.term = term
     leave.args = [end if a is following else a for a in leave.args]
@@ -149,6 +182,25 @@ def _count(step: _Step) -> None:
     term.operands = [again]
     term.edges = [back, leave]
     latch.term = term
+
+
+def _trip(b: Builder, step: _Step, start: Value, fits: list[bool]) -> tuple[Value, Value]:
+    """Emit the trip count, and the first value that is not within all bounds."""
+    up, inclusive = step.sign > 0, any(within for _, within in step.bounds)
+    ends = [v if v.const is None else b.const(v.const) for v, _ in step.bounds]
+    if inclusive:
+        ends = [v if within else b.sub(v, step.sign) for v, (_, within) in zip(ends, step.bounds)]
+    near = ends[fits.index(True)]
+    distances = []
+    for v, fit in zip(ends, fits):
+        if not fit:                                        # no further than one to which the distance does not wrap
+            v = b.minimum(v, near) if up else b.maximum(v, near)
+        distances.append(b.sub(v, start) if up else b.sub(start, v))
+    trip = functools.reduce(b.minimum, distances)
+    trip = b.add(trip, 1) if inclusive else trip
+    if len(ends) > 1:
+        return trip, b.add(start, trip) if up else b.sub(start, trip)
+    return trip, b.add(ends[0], step.sign) if inclusive else ends[0]
 
 
 def _move_first(loop: Loop, iv: Value) -> None:

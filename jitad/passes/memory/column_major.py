@@ -15,6 +15,10 @@ structures.  Other columns ``q[t, j]`` in a loop over ``t`` are, if the program 
 otherwise the loop over ``j`` may be taken for lanes, and needs rows; and if no loop sums products of two columns, as
 ``matrix_products`` takes them.  It does not where the loop around the sums stores to the array as well (rotations).
 
+Sums along rows (``s -= l[i, k] * l[j, k]``, as in a factorisation) whose order is fixed are columns as well, if the
+loop over ``i`` around them stores to its own rows alone, and reads no other row that it stores to: it is then taken for
+lanes, for which the elements of a column are neighbours.
+
 A *web* is what a variable is in the program: the values that updates and edges connect.  All of a web is stored in one
 way.  It must be accessed by whole columns in deeper loops than by rows, or as a whole.  The pass runs before
 differentiation, so the cotangents are stored by columns as well.
@@ -27,8 +31,8 @@ from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
-from ...ir.types import Array
-from ..analysis.affine import AffineForms
+from ...ir.types import Array, Scalar
+from ..analysis.affine import AffineForms, stays_beyond
 from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 
 PARTS = {"slice": (1, 3), "set_slice": (2, 2), "add_slice": (2, 2)}
@@ -45,28 +49,48 @@ class _Web:
     """The values of one variable; ``columns``, ``rows`` and ``wholes`` are the depths of accesses in loops.
 
     ``read``: the loops that access columns by elements, with their depths and columns; ``stored``: those that store.
+    ``summed``: loops around ordered sums along rows → the depth and the row of each element of a sum.
     """
 
     values: list[Value] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
     read: dict[Loop, tuple[int, list[Value]]] = field(default_factory=dict)
     stored: set[Loop] = field(default_factory=set)
+    summed: dict[Loop, list[tuple[int, Value]]] = field(default_factory=dict)
+    updates: list[Op] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     wholes: list[int] = field(default_factory=list)
     fixed: bool = False
 
-    def pays(self) -> bool:
-        columns = self.columns + self._by_elements()
+    def pays(self, forms: AffineForms) -> bool:
+        columns, rows = self.columns + self._by_elements(), list(self.rows)
+        for loop, elements in self.summed.items():
+            moving = self._by_lanes(loop, elements, forms)
+            columns += moving
+            rows += [] if moving else [depth for depth, _ in elements]
         deepest = max(columns, default=0)
         if self.fixed or deepest == 0 or deepest == 1 and len(columns) < FEWEST:
             return False
-        return all(depth < deepest for depth in (*self.rows, *self.wholes))
+        return all(depth < deepest for depth in (*rows, *self.wholes))
 
     def _by_elements(self) -> list[int]:
         """The depths of the columns in ``read``, unless none is stored, or they are multiplied as a matrix's."""
         product = any(len(set(columns)) > 1 and not self._stored_beside(loop)
                       for loop, (_, columns) in self.read.items())
         return [] if product or not self.stored else [d for d, columns in self.read.values() for _ in columns]
+
+    def _by_lanes(self, loop: Loop, elements: list[tuple[int, Value]], forms: AffineForms) -> list[int]:
+        """The depths of elements whose rows are the loop's own, if its iterations can be lanes."""
+        known = counted(loop)
+        updates = [op for op in self.updates if op.block in loop.blocks]
+        if known is None or not updates or any(op.name == "check" for b in loop.blocks for op in b.ops):
+            return []
+        own = {op.operands[2] for op in updates}
+        moving = [depth for depth, row in elements if row in own]
+        apart = all(row in own or all(stays_beyond(forms, row, v, loop, known) for v in own) for _, row in elements)
+        stored = all(op.operands[3].block not in loop.blocks and forms.of(op.operands[2]).coefficient(known.iv)
+                     for op in updates)
+        return moving if len(own) == 1 and apart and stored else []
 
     def _stored_beside(self, loop: Loop) -> bool:
         """True if ``loop`` or the loop around it stores columns, so that its sums are no product of matrices."""
@@ -76,11 +100,11 @@ class _Web:
 
 def column_major(module: Module) -> bool:
     """Store arrays by columns where it pays; expects normal form.  Returns True if there were any."""
-    changed = False
+    changed, forms = False, AffineForms()
     for func in module.functions.values():
         if any(op.name in PARTS and _axis(op) == 0 or op.name in ELEMENTS and len(op.operands) == ELEMENTS[op.name] + 2
                for op in func.all_ops()):
-            members = {v for web in _webs(func) if web.pays() for v in web.values}
+            members = {v for web in _webs(func, module.fastmath) if web.pays(forms) for v in web.values}
             if members:
                 _exchange(func, members)
                 changed = True
@@ -89,7 +113,7 @@ def column_major(module: Module) -> bool:
 
 # --- webs ---------------------------------------------------------------------------------------------
 
-def _webs(func: Function) -> list[_Web]:
+def _webs(func: Function, fastmath: bool) -> list[_Web]:
     """The webs of all arrays of two dimensions, with their accesses."""
     parent: dict[Value, Value] = {v: v for v in func.defined() if isinstance(v.type, Array) and v.type.rank == 2}
 
@@ -109,7 +133,7 @@ def _webs(func: Function) -> list[_Web]:
     for v in _given(func):
         if v in of:
             of[v].fixed = True
-    _count(func, of)
+    _count(func, of, fastmath)
     return list(webs.values())
 
 
@@ -131,7 +155,7 @@ def _given(func: Function) -> Iterator[Value]:
             yield from edge.results
 
 
-def _count(func: Function, of: dict[Value, _Web]) -> None:
+def _count(func: Function, of: dict[Value, _Web], fastmath: bool) -> None:
     """Enter the accesses of each web."""
     forest, forms = loop_forest(func), AffineForms()
     for block in forest.dom.order:
@@ -142,13 +166,13 @@ def _count(func: Function, of: dict[Value, _Web]) -> None:
                     if number > 0 or op.name not in (*PARTS, *ELEMENTS, "dim"):
                         of[v].wholes.append(depth)
                     elif op.name != "dim":
-                        _access(of[v], op, depth, forest, forms)
+                        _access(of[v], op, depth, forest, forms, fastmath)
             for v in op.results:
                 if v in of and op.name not in (*UPDATES, "fill", "empty", "undef"):
                     of[v].wholes.append(depth)
 
 
-def _access(web: _Web, op: Op, depth: int, forest: LoopForest, forms: AffineForms) -> None:
+def _access(web: _Web, op: Op, depth: int, forest: LoopForest, forms: AffineForms, fastmath: bool) -> None:
     if op.name in PARTS:
         axis = _axis(op)
         (web.columns if axis == 0 else web.rows if axis == 1 else web.wholes).append(depth)
@@ -163,8 +187,14 @@ def _access(web: _Web, op: Op, depth: int, forest: LoopForest, forms: AffineForm
     if loop is None or known is None:
         return
     row, column = op.operands[first:]
-    if forms.of(column).coefficient(known.iv):
-        web.rows.append(depth - 1)                           # the loop runs along a row
+    if op.name in UPDATES:
+        web.updates.append(op)
+    if forms.of(column).coefficient(known.iv):               # the loop runs along a row
+        if op.name == "get" and loop.parent is not None and not fastmath and _adds_up(loop):
+            if not _beside_neighbours(op, loop.parent, forms):
+                web.summed.setdefault(loop.parent, []).append((depth - 1, row))
+        else:
+            web.rows.append(depth - 1)
     elif forms.of(row).coefficient(known.iv) and (column.const is not None or column.block not in loop.blocks):
         if column.const is not None:
             web.columns.append(depth - 1)
@@ -172,6 +202,21 @@ def _access(web: _Web, op: Op, depth: int, forest: LoopForest, forms: AffineForm
         web.read.setdefault(loop, (depth - 1, []))[1].append(column)
         if op.name in UPDATES:
             web.stored.add(loop)
+
+
+def _adds_up(loop: Loop) -> bool:
+    """True if a loop carries a float to which each iteration adds, in order."""
+    return any(a.op is not None and a.op.name in ("add", "sub") and p in a.op.operands and isinstance(p.type, Scalar)
+               and p.type.is_float for p, a in loop.back_edge().passed())
+
+
+def _beside_neighbours(op: Op, around: Loop, forms: AffineForms) -> bool:
+    """True if the iterations around read the same element, and neighbours of another array: one load for all lanes."""
+    known = counted(around)
+    if known is None or op.block is None or forms.of(op.operands[1]).coefficient(known.iv):
+        return False
+    return any(other.name == "get" and forms.of(other.operands[-1]).coefficient(known.iv) == 1 and
+               other.operands[0] is not op.operands[0] for other in op.block.ops)
 
 
 def _axis(op: Op) -> int | None:

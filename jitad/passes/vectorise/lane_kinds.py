@@ -20,9 +20,9 @@ from itertools import combinations_with_replacement
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import I64, Array, Scalar, Type
+from ...ir.types import BOOL, I64, Array, Scalar, Type
 from ...ir.uses import ops_of, users
-from ..analysis.affine import AffineForms
+from ..analysis.affine import AffineForms, stays_beyond
 from ..analysis.loops import Counted, Loop, LoopForest
 
 UNIFORM, RISING, FALLING, VARYING, SHARED, COLLECTED = (
@@ -31,6 +31,8 @@ STEP = {RISING: 1, FALLING: -1}
 """The difference from one lane to the next."""
 UPDATES = frozenset(("set", "add_at", "add_slice"))
 """The ops that may update a shared array."""
+TESTS = frozenset("lt le gt ge eq ne and or not add sub mul neg select minimum maximum const".split())
+"""What the conditions consist of that are tested ahead of a chunk."""
 
 
 class NoLanes(Exception):
@@ -47,7 +49,7 @@ class Kinds:
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
-        self.forest, self.loop, self.blocks = forest, loop, blocks
+        self.forest, self.loop, self.blocks, self.known = forest, loop, blocks, known
         self.of: dict[Value, str] = {known.iv: RISING}
         self.pushed: dict[tuple[Type, ...], set[int]] = {}
         self.sums: dict[Value, list[Op]] = {}
@@ -219,13 +221,18 @@ class Kinds:
                     raise NoLanes
 
     def _are_apart(self, first: Op, second: Op) -> bool:
-        """True if two accesses are in different rows: an index of theirs does not change in the loop, and differs."""
+        """True if two accesses are in different rows: an index of theirs does not change in the loop, and differs.
+
+        Or one of them changes with the counter, and the other is below or above all that it takes on.
+        """
         if "add_slice" in (first.name, second.name):
             return False
         for u, v in zip(*(op.operands[OPS[op.name].indices:] for op in (first, second))):
             between = self.forms.of(u).minus(self.forms.of(v))
             if between.constant and not between.terms and not any(
                     w.block in self.loop.blocks for w, _ in self.forms.of(u).terms):
+                return True
+            if any(stays_beyond(self.forms, *pair, self.loop, self.known) for pair in ((u, v), (v, u))):
                 return True
         return False
 
@@ -241,6 +248,32 @@ class Kinds:
         if op.name == "add_slice" or len(moving) != 1 or self.forest.innermost.get(moving[0][1].block) is not self.loop:
             raise NoLanes
         return moving[0]
+
+    # --- checks -----------------------------------------------------------------------------------------
+
+    def early_checks(self) -> dict[Op, list[Op]]:
+        """The varying checks that can be tested ahead of a chunk, each with the ops of its condition, in order.
+
+        The conditions depend on the loop's counter and on values from outside alone, as of an index ``i < n``.
+        """
+        found: dict[Op, list[Op]] = {}
+        for op in (op for block in self.blocks for op in block.ops if op.name == "check"):
+            made: dict[Op, None] = {}
+            if self[op.operands[0]] == VARYING and self._is_test(op.operands[0], made):
+                found[op] = list(made)
+        return found
+
+    def _is_test(self, v: Value, made: dict[Op, None]) -> bool:
+        """True if ``v`` is computed by ``TESTS`` from the counter and values from outside; adds the ops to ``made``."""
+        if v is self.loop.head.params[0] or v.block not in self.loop.blocks:
+            return True
+        if v.op is None or v.op.name not in TESTS or v.type not in (I64, BOOL):
+            return False
+        if v.op not in made:
+            if not all(self._is_test(u, made) for u in v.op.operands):
+                return False
+            made[v.op] = None
+        return True
 
 
 def _step(op: Op, kinds: list[str]) -> str | None:

@@ -7,6 +7,7 @@ over other axes.  An op without a rule raises ``NoLanes``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from ...ir.builder import Builder
@@ -154,8 +155,23 @@ def _get(s: Lanes, op: Op) -> Value:
     a, *at = op.operands
     if s.kinds[a] != VARYING:
         return _window_of(s, op)
+    if any(s.kinds[v] != UNIFORM for v in at):
+        return _own_element(s, op)
     found = s.b.get(s.of(a), *map(s.flat, at))
     return s.b.emit_op("copy", [found]).result if _begins_a_loop(s, op) else found
+
+
+def _own_element(s: Lanes, op: Op) -> Value:
+    """The element at an index of each lane in an array that each lane has for itself, as the probability of a label."""
+    a, *at = op.operands
+    assert op.block is not None
+    if s.kinds.forest.innermost.get(op.block) is not s.kinds.loop or not isinstance(op.result.type, Scalar):
+        raise NoLanes                                        # it would be gathered by each iteration of an inner loop
+    b, lanes = s.b, s.of(a)
+    index, sizes = s.of(at[0]), b.dims(lanes)
+    for v, size in zip((*at[1:], None), sizes[1:]):
+        index = b.add(b.mul(index, size), b.iota(size) if v is None else s.of(v))
+    return b.take(b.reshape(lanes, functools.reduce(b.mul, sizes)), index)
 
 
 def _begins_a_loop(s: Lanes, op: Op) -> bool:

@@ -147,9 +147,14 @@ class _Chunks:
                     self.collected.enter(p, copy)
                     continue
                 values[p] = copy.add_param(lanes_type(p.type) if self.kinds[p] == VARYING else p.type, p.hint)
+        self.lanes.b.at(self.head)
+        early = self._check_early() if self.kinds.reads_shared else set()
         for block in order:
-            self.lanes.b.at(self.copies[block])
+            if block is not self.loop.head:
+                self.lanes.b.at(self.copies[block])
             for op in self._updates_last(block):
+                if op in early:
+                    continue
                 if op in self.kinds.adding:
                     self.collected.add(op)
                 else:
@@ -180,6 +185,18 @@ class _Chunks:
             return self._check(op, block)
         self.updated |= bool(op.results) and self.kinds[op.results[0]] == SHARED
         self.lanes.add(op)
+
+    def _check_early(self) -> set[Op]:
+        """Emit checks of the counter ahead of the chunk, before any update, and return them.
+
+        A chunk in which one does not hold is left to the original loop, even if it would not get to the check.
+        """
+        early = self.kinds.early_checks()
+        for op, made in early.items():
+            for each in made:
+                self._op(each, self.loop.head)
+            self._check(op, self.loop.head)
+        return set(early)
 
     def _check(self, op: Op, block: Block) -> None:
         """Emit a varying check: if it does not hold in all lanes, control leaves the chunk."""
