@@ -100,6 +100,7 @@ def carried_on(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f, arrays", [(gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
                                        (scanned, 0), (drawn, 0), (carried_on, 2)])
 def test_gradients_and_saved_rows(f: Callable, arrays: int | None) -> None:

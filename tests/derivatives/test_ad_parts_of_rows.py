@@ -89,6 +89,7 @@ PROGRAMS = [growing_parts, row_and_parts, row_of_another_loop, rows_written_betw
             condition_on_a_part]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_against_differences_and_forward_mode(f: Callable[..., Any]) -> None:
     check_grads(f, (A,), modes=("fwd", "rev"))

@@ -576,6 +576,7 @@ def mapped_newton(w: Any, x: Any, k: Any) -> Any:
 W = RNG.uniform(0.2, 1.0, 5)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [loss, chained, forces, in_arrays, mapped_loss, rows_first, mapped_newton],
                          ids=lambda f: f.__name__)

@@ -100,6 +100,7 @@ TAKEN = [barrier, swapped, summed]
 LEFT = [every_other, masked, sine, shorter, neighbours, other_sizes, filtered]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", TAKEN + LEFT)
 @pytest.mark.parametrize("n", [3, 16, 37])
 def test_values_and_gradients(f: Callable[..., Any], n: int) -> None:

@@ -29,6 +29,7 @@ def looped(f: Callable[[Any, Any], Any], w: Any, rows: Any) -> Any:
     return np.array([one(w, x) for x in rows])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients(name: str) -> None:
     f = PROGRAMS[name]

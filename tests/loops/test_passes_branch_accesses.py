@@ -156,6 +156,7 @@ def test_values(f: Callable[..., Any], boundscheck: bool) -> None:
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS[:-1], ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., Any]) -> None:

@@ -139,6 +139,7 @@ def read_first(x: Any, w: Any) -> float:
 REFUSED = (state, too_few, neighbour, sometimes, afterwards, read_first)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [filled, nested, *REFUSED], ids=lambda f: f.__name__)
 def test_values_and_gradients(f: Callable[..., float]) -> None:
     rng = np.random.default_rng(0)

@@ -92,6 +92,7 @@ def test_values(f: Callable[..., Any]) -> None:
     close(jit(f)(A[:, :4], B[:1]), f(A[:, :4], B[:1]))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", ALL)
 def test_derivatives(f: Callable[..., Any]) -> None:

@@ -50,6 +50,7 @@ def correlated(x: Any, w: Any) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fastmath", [False, True])
 @pytest.mark.parametrize("f", [filtered, convolved, correlated], ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float], fastmath: bool) -> None:

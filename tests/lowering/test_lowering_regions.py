@@ -42,6 +42,7 @@ def test_random_programs(seed: int, arrays: bool) -> None:
     assert irgen.same(want, compiled(module, "main", args, Options(level=0)), 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_programs_of_each_kind(kind: str, request: pytest.FixtureRequest) -> None:
     program, args = loaded(KINDS[kind](24, 2), np), (0.5, 0.25, np.linspace(0.1, 0.4, 5), 3)

@@ -299,6 +299,7 @@ def until(x: Any, n: int) -> float:
 PROGRAMS = [layers, views, carried, now_and_then, left, nested, recursion, sizes, until]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float], slots: list[str]) -> None:
@@ -312,6 +313,7 @@ def test_gradients(f: Callable[..., float], slots: list[str]) -> None:
     check_grads(lambda x: f(x, 7), (X,), order=1, modes=("rev",))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{"checkpoint": True}, {"checkpoint": 3}, {"parallel": True}], ids=str)
 @pytest.mark.parametrize("f", [carried, left, nested], ids=lambda f: f.__name__)
 def test_options_change_nothing(f: Callable[..., float], options: dict[str, Any]) -> None:

@@ -108,6 +108,7 @@ def given(n: int, m: int, steps: int) -> tuple[Any, Any, Any]:
     return RNG.normal(size=(n, n)) / n, RNG.normal(size=(n, m)), RNG.normal(size=(steps, m))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

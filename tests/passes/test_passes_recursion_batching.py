@@ -88,6 +88,7 @@ def loss_of(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda w, u, words, tree: (f(w, u, words, tree, 0) ** 2).sum()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name, most", [("plain", 2), ("before", 4096), ("several", 3), ("paths", 4096)])
 def test_derivatives(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
