@@ -101,6 +101,14 @@ def shortened(calls: tuple[Loc, ...]) -> list[Loc | str]:
     return [*calls[:half], f"  … {len(calls) - 2 * half} calls more", *calls[-half:]]
 
 
+def _keeps_frames() -> bool:
+    """True if ``JITAD_DEBUG`` is on, or no word for a switch: compilation refuses that, and no error is lost here."""
+    try:
+        return switched_on("JITAD_DEBUG")
+    except ValueError:
+        return True
+
+
 def shown(error: BaseException) -> TracebackType | None:
     """The traceback of ``error`` for the user, without jitad's own frames if the error reports its location itself.
 
@@ -113,7 +121,7 @@ def shown(error: BaseException) -> TracebackType | None:
         tb = tb.tb_next
     users = [tb for tb in frames if not _is_own(tb)]
     told = isinstance(error, JitadError) or hasattr(error, "__notes__") or users[-1:] == frames[-1:]
-    if not told or isinstance(error, CompileError) or switched_on("JITAD_DEBUG"):
+    if not told or isinstance(error, CompileError) or _keeps_frames():
         return error.__traceback__
     for tb, following in zip(users, [*users[1:], None]):
         tb.tb_next = following

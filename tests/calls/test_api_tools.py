@@ -142,3 +142,13 @@ def test_switches_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_CACHE", "offf")
     with pytest.raises(ValueError, match=r"JITAD_CACHE=offf: expected 1 \(on, true, yes\) or 0"):
         jit(square)
+
+
+def test_a_wrong_switch_hides_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    third = jit(lambda a: a[2])
+    assert third(np.ones(3)) == 1.0
+    monkeypatch.setenv("JITAD_DEBUG", "2")
+    with pytest.raises(IndexError):
+        third(np.ones(2))
+    with pytest.raises(ValueError, match="JITAD_DEBUG=2"):
+        jit(lambda x: x * x)(3.0)

@@ -12,5 +12,5 @@ Files, in reading order::
     algebra              under fast math: formulas that reduce to one term or a known value
     laurent              its normal form: sums of products of powers
     late_choices         choices of coefficients wait until the end of what the next iteration waits for
-    chain_reassociation  under fast math: what the next iteration waits for enters sums and minima last
+    chain_reassociation  what the next iteration waits for enters sums, products and minima last
 """

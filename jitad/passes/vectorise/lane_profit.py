@@ -1,4 +1,4 @@
-"""The profitability of ``outer_loop``, and the order of its lanes.
+"""The profitability of ``outer_loop``, the order of its lanes, and the sizes of their arrays.
 
 For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
 the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
@@ -15,21 +15,23 @@ that the iterations read on its way, as an angle that adds up along an arm of ro
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterable, Sequence
 
+from ...ir.builder import Builder
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
 from ...ir.uses import users
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
-from .lane_kinds import COLLECTED, FALLING, RISING, STEP, UNIFORM, VARYING, Kinds
+from .lane_kinds import COLLECTED, FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
 of the time of vectors along it, its gradient 1.09; of 192 numbers 0.87 and 1.37 (Intel Xeon with AVX-512)."""
-
-
+LARGEST = 1024
+"""The most elements of an array that each lane has for itself: the arrays of all lanes then stay in the L2 cache."""
 REDUCTIONS = {"add": "add", "sub": "add", "mul": "mul", "minimum": "minimum", "maximum": "maximum"}
 SHORT_WINDOW, SHORT_SIDE = 16, 6
 """The longest windows, and sides of windows in nested loops, to which lanes add where only that keeps vectors along
@@ -230,3 +232,33 @@ def runs_backwards(kinds: Kinds) -> bool:
     accesses = [op for b in kinds.blocks for op in b.ops if OPS[op.name].indices]
     moving = [kinds[v] for op in accesses for v in op.operands[OPS[op.name].indices:]]
     return moving.count(FALLING) > moving.count(RISING)
+
+
+# --- the arrays of lanes ----------------------------------------------------------------------------------
+
+def sizes_to_test(loop: Loop, made: Iterable[Sequence[Value]]) -> list[list[Value]]:
+    """The sizes, to be tested before the loop, of the arrays that each lane has for itself (``Lanes.made``).
+
+    Raises ``NoLanes`` if one is not known before the loop, or if a constant one is too large.
+    """
+    found: dict[tuple[Value, ...], None] = {}
+    for sizes in made:
+        left = [n for n in sizes if n.op is None or n.op.name != "dim" or n.block not in loop.blocks]
+        if any(n.block in loop.blocks and n.const is None for n in left):
+            raise NoLanes
+        if math.prod(n.const for n in left if n.const is not None) > LARGEST:
+            raise NoLanes
+        found[tuple(n for n in left if n.const is None)] = None
+    return [list(sizes) for sizes in found if sizes]
+
+
+def stay_in_cache(b: Builder, sizes: Sequence[Sequence[Value]], small: Value) -> Value:
+    """Emit ``small``, and that arrays of these sizes are not too large."""
+    for n in dict.fromkeys(n for each in sizes for n in each):
+        small = b.and_(small, b.le(n, LARGEST))
+    for first, *others in sizes:
+        total = first
+        for n in others:
+            total = b.mul(total, n)
+        small = b.and_(small, b.le(total, LARGEST)) if others else small
+    return small

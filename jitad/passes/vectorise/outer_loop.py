@@ -26,8 +26,6 @@ stored before such a check to shared arrays that the loop reads.
 
 from __future__ import annotations
 
-import math
-
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import BOOL, I64
@@ -36,13 +34,11 @@ from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .collected_sums import CollectedSums
 from .lane_kinds import COLLECTED, SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_profit import pays, reads_rows, runs_backwards
+from .lane_profit import pays, reads_rows, runs_backwards, sizes_to_test, stay_in_cache
 from .lane_rules import Lanes, lanes_type
 
 LEAST = LANES
 """The least constant trip count.  If it is not constant, at least one chunk is required at run time."""
-LARGEST = 1024
-"""The most elements of an array that each lane has for itself: the arrays of all lanes then stay in the L2 cache."""
 
 
 def outer_loop(module: Module) -> None:
@@ -97,7 +93,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
             return
         chunks = _Chunks(func, loop, known, kinds)
         chunks.run()
-        sizes = chunks.array_sizes()
+        sizes = sizes_to_test(loop, chunks.lanes.made)
     except NoLanes:
         del func.blocks[count:]
         return
@@ -301,34 +297,12 @@ class _Chunks:
 
     # --- the original loop ------------------------------------------------------------------------------
 
-    def array_sizes(self) -> list[list[Value]]:
-        """The sizes, to be tested before the loop, of the arrays that each lane has for itself.
-
-        Raises ``NoLanes`` if one is not known before the loop, or if a constant one is too large.
-        """
-        found: dict[tuple[Value, ...], None] = {}
-        for sizes in self.lanes.made:
-            left = [n for n in sizes if n.op is None or n.op.name != "dim" or n.block not in self.loop.blocks]
-            if any(n.block in self.loop.blocks and n.const is None for n in left):
-                raise NoLanes
-            if math.prod(n.const for n in left if n.const is not None) > LARGEST:
-                raise NoLanes
-            found[tuple(n for n in left if n.const is None)] = None
-        return [list(sizes) for sizes in found if sizes]
-
     def _small(self, b: Builder, sizes: list[list[Value]], short: dict[Value, int]) -> Value:
         """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
         small = b.ge(self.known.trip, LANES if self.results is not None else LANES + 1)
         for trip, bound in short.items():
             small = b.and_(small, b.le(trip, bound))
-        for n in dict.fromkeys(n for each in sizes for n in each):
-            small = b.and_(small, b.le(n, LARGEST))
-        for first, *others in sizes:
-            total = first
-            for n in others:
-                total = b.mul(total, n)
-            small = b.and_(small, b.le(total, LARGEST)) if others else small
-        return small
+        return stay_in_cache(b, sizes, small)
 
     def enter(self, sizes: list[list[Value]], short: dict[Value, int]) -> None:
         """Let the preheader enter the loop over chunks, followed by the original loop if iterations are left.
