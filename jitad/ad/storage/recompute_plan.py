@@ -142,7 +142,13 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
 
 
 def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop, arrays_in_rows: bool = False) -> bool:
-    """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack."""
+    """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack.
+
+    ``arrays_in_rows``: not so arrays of fixed sizes, nor those of a loop around products of matrices.  To recompute
+    these takes long, and threads divide them anyway.
+    """
+    if arrays_in_rows and any(op.name == "matmul" for block in loop.blocks for op in block.ops):
+        return False
     rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
     for v in dict.fromkeys(_read_by(reverse.of(loop), loop)):
         level = sweep.forest.loop_of(v.block)
