@@ -52,7 +52,7 @@ class Frames(Homes):
 
     def _divisible(self) -> set[Loop]:
         reverse = Reverse(self.sweep)
-        return {x.loop for x in self.loops if x.loop.children and x.top is not None and x.back is not None
+        return {x.loop for x in self.loops if x.top is not None and x.back is not None
                 and self.sweep.loops.get(x.loop) is x and order_free(reverse, x, by_parts=True)}
 
     # --- saving ---------------------------------------------------------------------------------------
