@@ -17,8 +17,23 @@ from ...ir.types import Array, Type, join
 
 
 def retype(module: Module, func: Function) -> None:
-    """Infer the types of all values of ``func`` again."""
+    """Infer the types of all values of ``func`` again.  Sizes that become known are literals, for shapes made of them."""
     _Retyper(module, func).run()
+    while _put_literals(func):
+        _Retyper(module, func).run()
+
+
+def _put_literals(func: Function) -> bool:
+    """Make each ``dim`` of a known size a literal; returns True if there was one."""
+    found = False
+    for op in func.all_ops():
+        if op.name == "dim":
+            t = op.operands[0].type
+            assert isinstance(t, Array)
+            if (n := t.dims[op.attrs["axis"]]) is not None:
+                op.name, op.operands, op.attrs = "const", [], {"value": n}
+                found = True
+    return found
 
 
 class _Retyper:
