@@ -13,7 +13,7 @@ from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import result_types
 from ...ir.signature import signature
 from ...ir.type_rules import TypeRuleError
-from ...ir.types import Array, Type, join
+from ...ir.types import I64, Array, Type, join
 
 
 def retype(module: Module, func: Function) -> None:
@@ -31,7 +31,7 @@ def _put_literals(func: Function) -> bool:
             t = op.operands[0].type
             assert isinstance(t, Array)
             if (n := t.dims[op.attrs["axis"]]) is not None:
-                op.name, op.operands, op.attrs = "const", [], {"value": n}
+                op.name, op.operands, op.attrs = "const", [], {"type": I64, "value": n}
                 found = True
     return found
 
