@@ -93,8 +93,7 @@ def _pair(forest: LoopForest, join: Block, heads: set[Block]) -> Pair | None:
             or not all(op.name in ELEMENTS or all(isinstance(v.type, Scalar) for v in (*op.operands, *op.results))
                        for op in join.ops):
         return None
-    inside = loop.children if loop is not None else [x for x in forest.loops if x.parent is None]
-    if forest.loop_of(first) is not loop or any(dom.dominates(first, x.head) for x in inside):
+    if loop is None or forest.loop_of(first) is not loop or any(dom.dominates(first, x.head) for x in loop.children):
         return None
     targets, ends = [e.block for e in first.term.edges], [e.block for e in term.edges]
     if targets[0] is targets[1] or any(len(dom.preds[b]) != 1 or b in heads for b in ends) or ends[0] is ends[1]:
