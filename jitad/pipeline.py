@@ -68,6 +68,7 @@ from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
+from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import size_versions
@@ -138,7 +139,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY)),
+    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _plain(retype_all), _SIMPLIFY)),
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),

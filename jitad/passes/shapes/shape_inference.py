@@ -23,6 +23,12 @@ def retype(module: Module, func: Function) -> None:
         _Retyper(module, func).run()
 
 
+def retype_all(module: Module) -> None:
+    """Infer the types of all functions again, as sizes have been computed that are literals."""
+    for func in module.functions.values():
+        retype(module, func)
+
+
 def _put_literals(func: Function) -> bool:
     """Make each ``dim`` of a known size a literal; returns True if there was one."""
     found = False
