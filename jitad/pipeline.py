@@ -53,7 +53,7 @@ from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
-from .passes.loops.zero_init_elimination import zero_init_elimination
+from .passes.loops.zero_init_elimination import initial_loads, zero_init_elimination
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.loop_load_elimination import loop_load_elimination
@@ -161,6 +161,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
+    ("adjoint", "zero_init_elimination", _then(initial_loads, _SIMPLIFY)),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
     ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),

@@ -31,7 +31,7 @@ class Frames(Homes):
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
         self.in_rows = {}
-        self.divisible = self._divisible() if self.sweep.module.parallel else set()
+        self.divisible = self._divisible()
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index

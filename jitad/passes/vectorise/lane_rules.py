@@ -319,7 +319,7 @@ def _rows(s: Lanes, op: Op, moving: int) -> Value:
     assert isinstance(values.type, Array)
     if op.name != "set":
         values = s.active_terms(values)
-    elif (active := s.active()) is not None:
+    elif (active := s.active()) is not None and not s.kinds.stores_the_same(op):
         values = b.select(active, values, _window(s, shared, at, dims_of(v.type)))
     inner = b.dims(values)[:-1]
     last = len(inner)
