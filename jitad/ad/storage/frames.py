@@ -26,12 +26,13 @@ class Frames(Homes):
     """Places values; afterwards ``homes`` maps them to the values that the reverse sweep reads."""
 
     in_rows: dict[Value, tuple[Value, Value, int]]       # value → the array of its rows, the reverse index, the column
-    divisible: set[Loop]                                 # loops whose reverse iterations several threads may run
+    divisible: set[Loop]                                 # loops whose reverse iterations may run in any order
 
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
         self.in_rows = {}
-        self.divisible = self._divisible()
+        module = self.sweep.module
+        self.divisible = self._divisible() if module.parallel or not module.gpu else set()
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index

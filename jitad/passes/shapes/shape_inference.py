@@ -17,7 +17,7 @@ from ...ir.types import I64, Array, Type, join
 
 
 def retype(module: Module, func: Function) -> None:
-    """Infer the types of all values of ``func`` again.  Sizes that become known are literals, for shapes made of them."""
+    """Infer the types of all values of ``func`` again, and put sizes that become known into shapes made of them."""
     _Retyper(module, func).run()
     while _put_literals(func):
         _Retyper(module, func).run()
