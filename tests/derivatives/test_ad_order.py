@@ -134,3 +134,56 @@ def test_gradients(f: Callable[..., float]) -> None:
     x = np.linspace(0.5, 1.5, 6)
     np.testing.assert_allclose(jit(grad(f))(x), interpret(grad(f), x), rtol=1e-12, atol=1e-13)
     check_grads(f, (x,), order=2 if f in (pairs, least) else 1)
+
+
+def read_first(x: float, p: Any) -> float:
+    """Only the first iteration reads the argument: its cotangent is that of the last reverse iteration."""
+    total = 0.0
+    for i in range(40):
+        total += math.sin(x) * p[i % 3]
+        x = 0.5
+    return total
+
+
+def read_first_beside_a_state(x: float, p: Any) -> float:
+    """The same with an integer that iterations carry."""
+    total, k = 0.0, 1
+    for _ in range(40):
+        total += math.sin(x) * p[k % 3]
+        x = 0.3 * (k % 4)
+        k = (k * 5 + 1) % 7
+    return total
+
+
+def read_first_within(x: float, p: Any) -> float:
+    total = 0.0
+    for _ in range(40):
+        y = np.zeros(3)
+        for j in range(3):
+            y[j] = math.sin(x) * p[j]
+            x = 0.3 * j
+        total += y.sum() * y[0]
+    return total
+
+
+def read_first_of_two(x: float, p: Any) -> float:
+    """The loop leaves from its top."""
+    a, i = p.copy(), 0
+    while True:
+        i += 1
+        if i > 2:
+            break
+        a[0] += math.cos(x)
+        grad(lambda y: a[1:] @ a[:-1] * y)(1.6)
+        x = 0.14
+    return a @ np.array([0.75, 0.5, 1.25])
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("f", [read_first, read_first_beside_a_state, read_first_within, read_first_of_two],
+                         ids=lambda f: f.__name__)
+def test_what_the_first_iteration_reads(f: Callable[..., float], parallel: bool) -> None:
+    p = np.array([-0.6837, -0.0347, -0.6787])
+    check_grads(jit(f, parallel=parallel), (0.4307, p), order=1)
+    np.testing.assert_allclose(jit(f, grad=0, parallel=parallel).grad(0.4307, p),
+                               interpret(grad(f), 0.4307, p), rtol=1e-12)

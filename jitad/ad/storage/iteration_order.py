@@ -33,7 +33,7 @@ FARTHEST = 1 << 31
 class Reverse:
     """The reverse blocks by the forward block that they reverse, and the uses of values in other blocks.
 
-    ``reads``: for each block, its values that other reverse blocks read, with the block that reads.
+    ``reads``: for each block, its values that other reverse blocks read or return, with the block that reads.
     """
 
     def __init__(self, sweep: ThereAndBack) -> None:
@@ -46,6 +46,9 @@ class Reverse:
                 for v in op.used():
                     if v.block is not bar:
                         self.reads.setdefault(v.block, []).append((v, bar))
+        at_end = [*sweep.cotangents, *(v for op in sweep.late for v in op.operands)]
+        for v in at_end:                                     # these are read where the sweep returns
+            self.reads.setdefault(v.block, []).append((v, sweep.last_bar))
 
     @cached_property
     def endless(self) -> set[Block]:

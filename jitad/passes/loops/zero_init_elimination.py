@@ -19,6 +19,9 @@ program fills an array of zeros, only the zeros go.
 
 If an array may be longer than the outermost loop, the part that the loop does not reach is cleared.  It is mostly
 empty.  If the trip count is a constant, that part is mostly large, and the whole array is cleared as before.
+
+Zeros that are left for the path on which the loop has no iteration move there, as do all arrays that only one side of a
+branch needs (partial dead code elimination: Knoop, Rüthing, Steffen 1994).
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from ...ir.types import Array, Scalar
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.cfg import substitute
-from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 
 UPDATES = frozenset(("add_at", "set"))
 
@@ -50,6 +53,25 @@ def zero_init_elimination(module: Module) -> None:
                     _rewrite(nest, op)
                     for (loop, own), early in search.early.items():
                         _add_behind(loop, own, early, search.readers)
+            _sink(func, search.forest)
+
+
+def _sink(func: Function, forest: LoopForest) -> None:
+    """Move each ``fill`` into the block, in the same loop, that dominates all its uses."""
+    dom, readers = forest.dom, users(func.all_ops())
+    for op in [op for op in func.all_ops() if op.name == "fill"]:
+        here, used = op.block, {r.block for r in readers.get(op.result, ()) if r.block is not None}
+        if here is None or not used or here in used:
+            continue
+        block = next(iter(used))
+        while not all(dom.dominates(block, b) for b in used) or forest.loop_of(block) is not forest.loop_of(here):
+            above = dom.idom[block]
+            assert above is not None
+            block = above
+        if block is not here:
+            here.ops.remove(op)
+            op.block = block
+            block.ops.insert(0, op)
 
 
 def initial_loads(module: Module) -> bool:
