@@ -3,8 +3,8 @@
 ``fastmath`` allows LLVM to reassociate and to multiply by reciprocals.  Both reduce the number of operations, and both
 may lengthen the way from a carried value to its next one: ``a * x + b * y`` with ``y`` carried is one operation behind
 ``y``, ``(x + (b / a) * y) * a`` would be three.  The iterations of such a loop are a chain, whose length is their time.
-A sum or a product that carries nothing else is no such chain: reassociated, it is computed in vectors.  A division by
-what does not wait is left to LLVM: if the divisor does not change, a product with its reciprocal takes a third of the
+A sum or a product that carries nothing else, and that nothing else in the loop reads, is no such chain: reassociated,
+it is computed in vectors.  A division by what does not wait is left to LLVM: if the divisor does not change, a product with its reciprocal takes a third of the
 time.
 
 A product that is not part of the chain, and that a sum of the chain adds, is not contracted with the sum: the chain
@@ -16,6 +16,7 @@ from __future__ import annotations
 from ...ir.dominance import strongly_connected
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64, Array, Scalar
+from ...ir.uses import users
 from ...passes.analysis.affine import Affine, AffineForms
 from ...passes.analysis.loops import Loop, LoopForest
 
@@ -30,9 +31,12 @@ def recurrences(forest: LoopForest) -> set[Op]:
     position = {block: i for i, block in enumerate(forest.dom.order)}
     for loop in forest.loops:
         if not loop.children:
-            for values in _cycles(loop, sorted(loop.blocks, key=position.__getitem__)):
+            blocks = sorted(loop.blocks, key=position.__getitem__)
+            readers = users(op for block in blocks for op in block.ops)
+            for values in _cycles(loop, blocks):
                 cycle = {v.op for v in values if v.op is not None}
-                if not any({op.name for op in cycle} <= names for names in _REDUCTIONS):
+                if not any({op.name for op in cycle} <= names for names in _REDUCTIONS) or \
+                        any(op not in cycle for v in values for op in readers.get(v, ())):
                     found |= {op for op in cycle if op.name != "div" or op.operands[1] in values}
     return found
 

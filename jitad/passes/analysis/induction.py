@@ -4,9 +4,9 @@ A *back path* is a path to the head through the back edge, with the arguments th
 under which the path is taken.  A latch with several exits branches on a number that its predecessors pass (see
 ``loop_simplify``).  Each edge into such a latch that may ask for another iteration is a back path of its own.
 
-For each integer parameter, the *steps* are the amounts by which it may change in one iteration.  If all have one sign,
-the parameter stays on one side of its start.  If every back path also tests the parameter against one loop-invariant
-value, it stays on one side of that value.  An inner loop that continues from the parameter, as a scan for the end of a
+If every back path tests an integer parameter against one loop-invariant value, as in ``while top > 0``, and its start
+is on the right side of that value, it stays there.  The *steps* of a parameter are the amounts by which it may change
+in one iteration.  If all have one sign, the parameter stays on one side of its start as well.  An inner loop that continues from the parameter, as a scan for the end of a
 run does in ``j = i; while …: j += 1; …; i = j``, makes steps of its own, each in one of its iterations.
 
 A *choice* is a parameter that each iteration keeps or replaces by one of some values: the index of the least element so
@@ -102,14 +102,28 @@ def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -
     paths = list(_back_paths(loop, incoming))
     for p in loop.head.params:
         start = loop.entry_edge().argument(p) if p.type == I64 else None
-        steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming) if start is not None else None
-        if start is None or steps is None or not steps.each:
+        if start is None:
             continue
+        steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming)
         for sign in (1, -1):
-            if all(0 <= sign * s <= SMALL for s in steps.each):
+            if steps is not None and steps.each and all(0 <= sign * s <= SMALL for s in steps.each):
                 fastest = FAR if steps.repeated else max(map(abs, steps.each))
                 _learn(p, start, sign, paths, loop, ranges, prover, fastest)
                 break
+        else:
+            _learn_tested(p, start, paths, loop, ranges, prover)
+
+
+def _learn_tested(p: Value, start: Value, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover) -> None:
+    """Add that ``p``, whose steps may have any sign, stays on one side of what every back path tests it against."""
+    for sign in (1, -1):
+        if (found := _common_bound(p, sign, paths, loop)) is not None:
+            bound, slack = found
+            if prover.proves(_short_of(ranges.form(start), ranges.form(bound), sign, slack)):
+                prover.assume(_short_of(ranges.form(p), ranges.form(bound), sign, slack))
+                low, high = ranges.interval(p)
+                edges = ranges.interval(bound)
+                ranges.intervals[p] = (low, min(high, edges[1] - slack)) if sign > 0 else (max(low, edges[0] + slack), high)
 
 
 def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover,
