@@ -4,8 +4,8 @@
 may lengthen the way from a carried value to its next one: ``a * x + b * y`` with ``y`` carried is one operation behind
 ``y``, ``(x + (b / a) * y) * a`` would be three.  The iterations of such a loop are a chain, whose length is their time.
 A sum or a product that carries nothing else, and that nothing else in the loop reads, is no such chain: reassociated,
-it is computed in vectors.  A division by what does not wait is left to LLVM: if the divisor does not change, a product with its reciprocal takes a third of the
-time.
+it is computed in vectors.  A division by what does not wait is left to LLVM: if the divisor does not change, a product
+with its reciprocal takes a third of the time.
 
 A product that is not part of the chain, and that a sum of the chain adds, is not contracted with the sum: the chain
 would wait for a fused operation, of four cycles on many processors, instead of an addition, of three or less.

@@ -24,7 +24,8 @@ _INT: dict[str, Callable[..., int]] = {
     "maximum": max, "minimum": min,
     "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
 }
-_ON_BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift}
+_ON_BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift,
+            "shr": np.right_shift}
 _FLOAT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "neg": np.negative}
 
 Known = Value | tuple[Any, Scalar] | None

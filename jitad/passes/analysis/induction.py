@@ -6,8 +6,9 @@ under which the path is taken.  A latch with several exits branches on a number 
 
 If every back path tests an integer parameter against one loop-invariant value, as in ``while top > 0``, and its start
 is on the right side of that value, it stays there.  The *steps* of a parameter are the amounts by which it may change
-in one iteration.  If all have one sign, the parameter stays on one side of its start as well.  An inner loop that continues from the parameter, as a scan for the end of a
-run does in ``j = i; while …: j += 1; …; i = j``, makes steps of its own, each in one of its iterations.
+in one iteration.  If all have one sign, the parameter stays on one side of its start as well.  An inner loop that
+continues from the parameter, as a scan for the end of a run does in ``j = i; while …: j += 1; …; i = j``, makes steps
+of its own, each in one of its iterations.
 
 A *choice* is a parameter that each iteration keeps or replaces by one of some values: the index of the least element so
 far.  What holds for its start, and in every iteration for what may replace it, holds for the parameter.
@@ -121,9 +122,8 @@ def _learn_tested(p: Value, start: Value, paths: list[BackPath], loop: Loop, ran
             bound, slack = found
             if prover.proves(_short_of(ranges.form(start), ranges.form(bound), sign, slack)):
                 prover.assume(_short_of(ranges.form(p), ranges.form(bound), sign, slack))
-                low, high = ranges.interval(p)
-                edges = ranges.interval(bound)
-                ranges.intervals[p] = (low, min(high, edges[1] - slack)) if sign > 0 else (max(low, edges[0] + slack), high)
+                (low, high), (least, most) = ranges.interval(p), ranges.interval(bound)
+                ranges.intervals[p] = (low, min(high, most - slack)) if sign > 0 else (max(low, least + slack), high)
 
 
 def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover,

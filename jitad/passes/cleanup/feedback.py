@@ -46,7 +46,8 @@ def branch_on_feedback(func: Function, loop: Loop, dom: Dominators) -> bool:
     todo = [b for b in func.blocks if b in loop.blocks]
     while todo:
         block = todo.pop()
-        chosen = next((op for op in block.ops if op.name == "select" and _is_choice(op.operands[0], op.result, cycle)), None)
+        chosen = next((op for op in block.ops
+                       if op.name == "select" and _is_choice(op.operands[0], op.result, cycle)), None)
         if chosen is not None:
             todo.append(_split(func, loop, block, chosen, mapping))
     substitute(func, mapping)

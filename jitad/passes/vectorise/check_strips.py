@@ -223,8 +223,8 @@ class _Test:
 class _Strips(Chunks):
     """A loop over each strip tests the conditions in place of filling arrays.
 
-    Of each *base*, to which constants are added in the conditions, the loop finds the least and the largest value, which
-    are tested behind it.  ``offsets``: the constants; ``least``: what the base must not be less than; ``limits``:
+    Of each *base*, to which constants are added in the conditions, the loop finds the least and the largest value,
+    which are tested behind it.  ``offsets``: the constants; ``least``: what the base must not be less than; ``limits``:
     constants, and the loop-invariant values that their sums with the base must be less than.  ``others``: conditions
     that are tested in each iteration.
     """
@@ -263,7 +263,7 @@ class _Strips(Chunks):
         return ranges + [b.const(True) for _ in self.others[:1]]
 
     def test(self, b: Builder, values: dict[Value, Value], so_far: list[Value]) -> list[Value]:
-        """Emit the least and the largest of each base so far, and whether the other conditions turn out as they must."""
+        """Emit the least and the largest of each base so far, and whether the other conditions hold."""
         found: list[Value] = []
         for base, low, high in zip(self.offsets, so_far[::2], so_far[1::2]):
             v = self.strips.emit(base, values, b)
@@ -280,7 +280,8 @@ class _Strips(Chunks):
         for (base, offsets), low, high in zip(self.offsets.items(), found[::2], found[1::2]):
             least = max(self.least.get(base, -GREATEST - 1), -GREATEST - 1 - min(offsets))
             conditions += [b.ge(low, least), b.le(high, GREATEST - max(offsets))]
-            conditions += [b.lt(b.add(high, c), self.strips.emit(limit, {}, b)) for c, limit in self.limits.get(base, {})]
+            conditions += [b.lt(b.add(high, c), self.strips.emit(limit, {}, b))
+                           for c, limit in self.limits.get(base, {})]
         return reduce(b.and_, conditions)
 
 
