@@ -24,7 +24,7 @@ from ...ir.types import Array
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import Mapping, substitute
-from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 LARGEST = 40
 """The most values of a web, which bounds the comparisons of its accesses."""
