@@ -23,7 +23,7 @@ from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64
 from .affine import Affine
 from .loops import Loop
-from .ranges import LARGEST, Prover, Ranges
+from .ranges import EVERYTHING, LARGEST, Prover, Ranges
 
 FAR = 2**62
 SMALL = 16
@@ -105,6 +105,7 @@ def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -
         start = loop.entry_edge().argument(p) if p.type == I64 else None
         if start is None:
             continue
+        _learn_interval(p, start, paths, loop, incoming, ranges)
         steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming)
         for sign in (1, -1):
             if steps is not None and steps.each and all(0 <= sign * s <= SMALL for s in steps.each):
@@ -113,6 +114,38 @@ def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -
                 break
         else:
             _learn_tested(p, start, paths, loop, ranges, prover)
+
+
+def _learn_interval(p: Value, start: Value, paths: list[BackPath], loop: Loop, incoming: Incoming, ranges: Ranges
+                    ) -> None:
+    """Add the interval of ``p`` that follows from those of its start and of its next values, whatever ``p`` is now.
+
+    A remainder is such a value: ``state = (a * state + c) % m``.
+    """
+    before = set(ranges.intervals)
+    found = [ranges.interval(v) for v in _alternatives([path.args[p.index] for path in paths], loop, incoming) - {p}]
+    for v in ranges.intervals.keys() - before:             # they may be less, now that the one of ``p`` is known
+        del ranges.intervals[v]
+    first = ranges.interval(start)
+    if found and EVERYTHING not in found:
+        ranges.intervals[p] = min(first[0], *(low for low, _ in found)), max(first[1], *(high for _, high in found))
+
+
+def _alternatives(values: list[Value], loop: Loop, incoming: Incoming) -> set[Value]:
+    """The values one of which each of ``values`` is: behind joins in the loop, those that come there."""
+    found: set[Value] = set()
+    todo, seen = list(values), set[Value]()
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        args = [e.argument(v) for e in incoming[v.block]] if v.op is None and v.block in loop.blocks and \
+            v.block is not loop.head and len(seen) < LONGEST else [None]
+        if None in args:
+            found.add(v)
+        todo += [a for a in args if a is not None]
+    return found
 
 
 def _learn_tested(p: Value, start: Value, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover) -> None:
