@@ -1,4 +1,4 @@
-"""Choices of integers that their own conditions wait for: cycles of a loop through a choice and float operations.
+"""Choices that their own conditions wait for: cycles of a loop through a choice and float operations.
 
 A heater is on until a temperature is reached that it changes itself, a spin flips with a probability that depends on
 its neighbour, which was chosen just before::
@@ -12,9 +12,13 @@ its neighbour, which was chosen just before::
 With a selection the next iteration waits for the float operations, the comparison and the selection.  A branch is
 predicted, mostly well, as such states last, and then nothing waits for it; if it is mispredicted half of the time, as
 that of a random walk, half of the cycle's time is less than the whole if it is longer than a misprediction.
+
+Floats are chosen so too if the condition takes longer than what it chooses, as whether a sampler takes on a proposal.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators, strongly_connected
@@ -40,14 +44,15 @@ def branch_on_feedback(func: Function, loop: Loop, dom: Dominators) -> bool:
     cycle = _slow_cycles(loop, dom)
     if not cycle:
         return False
+    late = _Late(loop, dom, cycle)
     for arms in arms_of(loop, dom):
-        _mark(arms, cycle)
+        _mark(arms, late)
     mapping: Mapping = {}
     todo = [b for b in func.blocks if b in loop.blocks]
     while todo:
         block = todo.pop()
         chosen = next((op for op in block.ops
-                       if op.name == "select" and _is_choice(op.operands[0], op.result, cycle)), None)
+                       if op.name == "select" and late.decides(op.operands[0], op.result, op.operands[1:])), None)
         if chosen is not None:
             todo.append(_split(func, loop, block, chosen, mapping))
     substitute(func, mapping)
@@ -91,22 +96,47 @@ def _conditions(loop: Loop, join: Block, dom: Dominators) -> list[Value]:
 
 
 def _time(cycle: list[Value]) -> int:
-    return sum(SLOW if OPS[v.op.name].cost >= EXPENSIVE else SIMPLE for v in cycle
-               if v.op is not None and is_float(v.type) and OPS[v.op.name].elementwise and v.op.name != "select")
+    return sum(_time_of(v.op) for v in cycle if v.op is not None)
 
 
-def _is_choice(condition: Value, chosen: Value, cycle: dict[Value, int]) -> bool:
-    """True if an integer is chosen on the same slow cycle on which the condition is."""
-    return isinstance(chosen.type, Scalar) and chosen.type.is_int and condition in cycle and \
-        cycle[condition] == cycle.get(chosen)
+def _time_of(op: Op) -> int:
+    if not is_float(op.result.type) or not OPS[op.name].elementwise or op.name == "select":
+        return 0
+    return SLOW if OPS[op.name].cost >= EXPENSIVE else SIMPLE
 
 
-def _mark(arms: Arms, cycle: dict[Value, int]) -> None:
-    """Mark a branch between integers; the first side is the one that changes what the other keeps."""
+class _Late:
+    """The conditions that come later than what they choose.
+
+    ``cycle``: the number of the slow cycle of each value on one.  ``time``: when it is known in an iteration.
+    """
+
+    def __init__(self, loop: Loop, dom: Dominators, cycle: dict[Value, int]) -> None:
+        self.cycle, self.time = cycle, dict.fromkeys(loop.head.params, 0)
+        for b in dom.in_order(loop.blocks):
+            for op in b.ops:
+                for v in op.results if any(isinstance(r.type, Scalar) for r in op.results) else ():
+                    self.time[v] = _time_of(op) + max((self.time.get(x, 0) for x in op.operands), default=0)
+            for e in b.term.edges if b.term is not None and loop.head not in b.successors() else ():
+                for p, a in e.passed():
+                    self.time[p] = max(self.time.get(p, 0), self.time.get(a, 0))
+
+    def decides(self, condition: Value, chosen: Value, sides: Sequence[Value]) -> bool:
+        """True if a number is chosen on the same slow cycle on which the condition is, later than the sides if floats.
+        """
+        if not isinstance(chosen.type, Scalar) or condition not in self.cycle or \
+                self.cycle[condition] != self.cycle.get(chosen):
+            return False
+        time = self.time
+        return chosen.type.is_int or time.get(condition, 0) - max(time.get(v, 0) for v in sides) >= SLOW
+
+
+def _mark(arms: Arms, late: _Late) -> None:
+    """Mark a branch that chooses; the first side is the one that changes what the other keeps."""
     term = arms.head.term
     assert term is not None
     sides = zip(arms.join.params, *(e.args for e in arms.sides))
-    chosen = [(x, y) for p, x, y in sides if _is_choice(term.operands[0], p, cycle)]
+    chosen = [(x, y) for p, x, y in sides if late.decides(term.operands[0], p, (x, y))]
     if not chosen or term.attrs.get("rare"):
         return
     if _keeps(arms.loop, *chosen[0]):
