@@ -219,7 +219,8 @@ class Chunks:
         j = before.add_param(I64, known.iv.hint)
         arrays = [before.add_param(t) for t in self.types]
         assert self.chunk.term is not None
-        so_far = [before.add_param(v.type) for v in self.chunk.term.edges[0].args[1 + len(arrays):]]
+        so_far = [before.add_param(v.type, "holds" if v.type == BOOL else "")
+                  for v in self.chunk.term.edges[0].args[1 + len(arrays):]]
         b = Builder(before, self.loc)
         values = {known.iv: b.add(self.start, j)}
         for op in self.needed:
