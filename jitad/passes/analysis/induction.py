@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64
 from .affine import Affine
@@ -241,6 +242,21 @@ def _back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
         conditions = _repeats_if(passed[signal], condition, truth) if signal in passed else []
         if conditions is not None:
             yield BackPath([passed.get(a, a) for a in edge.args], conditions)
+
+
+def repeating(loop: Loop, dom: Dominators) -> list[Block]:
+    """The blocks from which another iteration may follow: those before a latch to which a ``break`` leads as well."""
+    latch = loop.latch
+    assert latch is not None and latch.term is not None
+    if latch.term.name != "branch" or (signal := _signal(latch.term.operands[0], latch)) is None:
+        return [latch]
+    condition, truth = latch.term.operands[0], latch.term.edges[0] is loop.back_edge()
+    found = []
+    for block in dict.fromkeys(dom.preds[latch]):
+        passed = [e.argument(signal) for e in (block.term.edges if block.term else ()) if e.block is latch]
+        if any(v is None or _repeats_if(v, condition, truth) is not None for v in passed):
+            found.append(block)
+    return found
 
 
 def _signal(condition: Value, latch: Block) -> Value | None:

@@ -13,7 +13,8 @@ With a selection the next iteration waits for the float operations, the comparis
 predicted, mostly well, as such states last, and then nothing waits for it; if it is mispredicted half of the time, as
 that of a random walk, half of the cycle's time is less than the whole if it is longer than a misprediction.
 
-Floats are chosen so too if the condition takes longer than what it chooses, as whether a sampler takes on a proposal.
+So does the place of the least so far (``if a[i] < a[best]: best = i``), which is rarely replaced, where ``loop_pre``
+does not carry the element.  Floats are chosen so too if the condition takes longer than what it chooses, as whether a sampler takes on a proposal.
 """
 
 from __future__ import annotations
@@ -41,10 +42,7 @@ def branch_on_feedback(func: Function, loop: Loop, dom: Dominators) -> bool:
 
     Returns True if there are any.
     """
-    cycle = _slow_cycles(loop, dom)
-    if not cycle:
-        return False
-    late = _Late(loop, dom, cycle)
+    late = _Late(loop, dom, _slow_cycles(loop, dom))
     for arms in arms_of(loop, dom):
         _mark(arms, late)
     mapping: Mapping = {}
@@ -52,7 +50,8 @@ def branch_on_feedback(func: Function, loop: Loop, dom: Dominators) -> bool:
     while todo:
         block = todo.pop()
         chosen = next((op for op in block.ops
-                       if op.name == "select" and late.decides(op.operands[0], op.result, op.operands[1:])), None)
+                       if op.name == "select" and (late.decides(op.operands[0], op.result, op.operands[1:])
+                                                   or _is_place_of_extreme(op, loop))), None)
         if chosen is not None:
             todo.append(_split(func, loop, block, chosen, mapping))
     substitute(func, mapping)
@@ -129,6 +128,17 @@ class _Late:
             return False
         time = self.time
         return chosen.type.is_int or time.get(condition, 0) - max(time.get(v, 0) for v in sides) >= SLOW
+
+
+def _is_place_of_extreme(select: Op, loop: Loop) -> bool:
+    """True if a carried index is replaced by another one where the elements at both compare so."""
+    test, *sides = select.operands
+    order = test.op
+    if order is None or order.name not in ("lt", "le", "gt", "ge") or not any(v.owner is loop.head for v in sides):
+        return False
+    x, y = (v.op for v in order.operands)
+    return x is not None and y is not None and x.name == y.name == "get" and len(x.operands) == 2 and \
+        x.operands[0] is y.operands[0] and {x.operands[1], y.operands[1]} == set(sides) and len(set(sides)) == 2
 
 
 def _mark(arms: Arms, late: _Late) -> None:
