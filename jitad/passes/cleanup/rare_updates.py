@@ -114,7 +114,7 @@ def _branch(func: Function, loop: Loop, fastmath: bool) -> bool:
     updates = {p: u for p, a in loop.back_edge().passed() if (u := _update(loop.head, p, a)) is not None}
     for update in updates.values():
         together = {q: u for q, u in updates.items() if u.tests == update.tests}
-        together |= _extremes(loop, update) if fastmath else {}
+        together |= _extremes(loop, update, fastmath)
         found = len(together) > 1 and any(_is_extreme(loop, q, u) for q, u in together.items()) or any(
             _waits(loop, c, {q: u.new for q, u in together.items()}) for c, _ in update.tests)
         if found and _only_carried(loop, together):
@@ -147,8 +147,8 @@ def _is_extreme(loop: Loop, old: Value, update: Update) -> bool:
     return compared and (len(seen) > 1 or loop.parent is None and len(loop.head.ops) <= FEW_OPS)
 
 
-def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
-    """The extreme that the only test compares, which fast math has made a minimum or maximum of a selection."""
+def _extremes(loop: Loop, update: Update, fastmath: bool) -> dict[Value, Update]:
+    """The extreme that the only test compares, if it is a minimum or maximum: of integers, or under fast math."""
     (test, holds), *others = update.tests
     if others or not holds or test.op is None or test.op.name not in ORDERS:
         return {}
@@ -156,7 +156,8 @@ def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
     found: dict[Value, Update] = {}
     for p, a in loop.back_edge().passed():
         op = a.op
-        if op is not None and op.name in ("minimum", "maximum") and op.block is loop.head and is_float(p.type):
+        if op is not None and op.name in ("minimum", "maximum") and op.block is loop.head and (
+                fastmath or not is_float(p.type)):
             new = less if op.name == "minimum" else more
             if set(op.operands) == {new, p} == {less, more} and new is not p:
                 found[p] = Update(update.tests, new, (op,))
