@@ -8,8 +8,10 @@
 
 Nearly all such remainders are of neighbours on a periodic grid or in a ring, which seldom wrap, or of numbers that are
 always large, as a hash is: a branch on it is predicted, and a division takes 10 to 18 cycles.  Literals have no
-division, and one that gives the quotient too is made anyway.  Streaming on a lattice took 1.6 times as long.  A division
-of numbers that are not negative, as most are, needs no correction by signs: a greatest common divisor takes 0.75.
+division, and one that gives the quotient too is made anyway.  Streaming on a lattice took 1.6 times as long.
+
+A division of numbers that are not negative, as most are, needs no correction by signs: a greatest common divisor takes
+0.75 of the time.
 """
 
 from __future__ import annotations

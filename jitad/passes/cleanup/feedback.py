@@ -13,8 +13,9 @@ With a selection the next iteration waits for the float operations, the comparis
 predicted, mostly well, as such states last, and then nothing waits for it; if it is mispredicted half of the time, as
 that of a random walk, half of the cycle's time is less than the whole if it is longer than a misprediction.
 
-So does the place of the least so far (``if a[i] < a[best]: best = i``), which is rarely replaced, where ``loop_pre``
-does not carry the element.  Floats are chosen so too if the condition takes longer than what it chooses, as whether a sampler takes on a proposal.
+Floats are chosen so too if the condition takes longer than what it chooses, as whether a sampler takes on a proposal;
+and the place of the least so far (``if a[i] < a[best]: best = i``), which is rarely replaced, where ``loop_pre`` does
+not carry the element.
 """
 
 from __future__ import annotations
