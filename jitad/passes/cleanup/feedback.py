@@ -100,7 +100,7 @@ def _time(cycle: list[Value]) -> int:
 
 
 def _time_of(op: Op) -> int:
-    if not is_float(op.result.type) or not OPS[op.name].elementwise or op.name == "select":
+    if not OPS[op.name].elementwise or not is_float(op.result.type) or op.name == "select":
         return 0
     return SLOW if OPS[op.name].cost >= EXPENSIVE else SIMPLE
 
