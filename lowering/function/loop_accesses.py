@@ -9,6 +9,7 @@ from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import Scopes
 
 SOURCES = 8                 # arrays and phis that are looked at for the sources of one array
+_UNKNOWN, _PARAMETER = "unknown", "parameter"       # keys of accesses; names begin with a per cent sign
 
 
 class Place(NamedTuple):
@@ -26,6 +27,12 @@ class Access(NamedTuple):
     sources: frozenset[str]         # the allocations and parameters of which the base is one, if all are known
     scopes: Scopes
 
+    def keys(self, parameters: Set[str]) -> Set[str]:
+        """Two accesses that may meet have a key in common, unless the sources of one are not known."""
+        if not self.sources:
+            return {_UNKNOWN}
+        return self.sources | {_PARAMETER} if self.sources & parameters else self.sources
+
     def may_meet(self, other: Access, parameters: Set[str]) -> bool:
         """True if the two may access one element in different iterations."""
         if not (self.is_store or other.is_store) or self.base == other.base and self.at == other.at:
@@ -34,6 +41,16 @@ class Access(NamedTuple):
                 any(parameters.isdisjoint(sources) for sources in (self.sources, other.sources)):
             return False
         return not self.scopes.apart(other.scopes)
+
+
+def any_meet(accesses: Set[Access], parameters: Set[str]) -> bool:
+    """True if two of the accesses may be to one element in different iterations.  Linear if their arrays differ."""
+    near: dict[str, list[Access]] = {_UNKNOWN: []}
+    for access in accesses:
+        for key in access.keys(parameters):
+            near.setdefault(key, []).append(access)
+    return any(access.may_meet(other, parameters) for access in accesses if access.is_store
+               for key in ({_UNKNOWN, *access.keys(parameters)} if access.sources else near) for other in near[key])
 
 
 class Sources:

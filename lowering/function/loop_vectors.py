@@ -23,7 +23,7 @@ from typing import Any
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.code import Code, Fragment, branch, jump
 from ..llvm.instruction import Instruction
-from .loop_accesses import Access, Place, Sources
+from .loop_accesses import Access, Place, Sources, any_meet
 
 _INTRINSICS = frozenset(f"@llvm.{name}.f64" for name in (
     "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum"))
@@ -99,8 +99,7 @@ class _Loop:
                 self.terms[adding[i.result]] = self._of(self.sums[adding[i.result]][1])
             elif i.result in needed:
                 self._line(i)
-        accesses = set(self.accesses)
-        if any(a.may_meet(b, fn.parameters.keys()) for a in accesses if a.is_store for b in accesses):
+        if any_meet(set(self.accesses), fn.parameters.keys()):
             raise _Refused
 
     # --- the shape of the loop --------------------------------------------------------------------

@@ -30,12 +30,13 @@ def accesses_rows(loop: Loop, roots: AliasClasses) -> bool:
     if known is None or not any(op.name in _WRITES for op in head.ops) or not all(map(_is_simple, head.ops)):
         return False
     accesses = [op for op in head.ops if op.name == "get" or op.name in _WRITES]
-    bases = {op: _base(op.operands[0], head) for op in accesses}
+    updated = _updated(head)
+    bases = {op: updated.get(op.operands[0], op.operands[0]) for op in accesses}
     written = {roots.find(op.operands[0]) for op in accesses if op.name in _WRITES}
     if any(map(roots.on_stack, written)) and sum(map(roots.on_stack, set(bases.values()))) > 1:
         return False
     back = loop.back_edge().args
-    if any(is_array(p) and _base(back[p.index], head) is not p for p in head.params):
+    if any(is_array(p) and updated.get(back[p.index], back[p.index]) is not p for p in head.params):
         return False
     forms = AffineForms()
     seen: dict[Value, tuple[Value, Affine]] = {}
@@ -62,11 +63,13 @@ def _is_simple(op: Op) -> bool:
     return op.name in ("const", "get") or OPS[op.name].elementwise
 
 
-def _base(v: Value, head: Block) -> Value:
-    """The array that an iteration starts from, of which ``v`` is an update."""
-    while v.op is not None and v.block is head and v.op.name in _WRITES:
-        v = v.op.operands[0]
-    return v
+def _updated(head: Block) -> dict[Value, Value]:
+    """For each array that a block updates, the array that the updates start from."""
+    found: dict[Value, Value] = {}
+    for op in head.ops:
+        if op.name in _WRITES:
+            found[op.result] = found.get(op.operands[0], op.operands[0])
+    return found
 
 
 def _changes(v: Value, head: Block) -> bool:

@@ -613,6 +613,54 @@ def test_a_regular_nest_saves_in_rows() -> None:
             np.testing.assert_allclose(g, e, rtol=1e-11, atol=1e-13)
 
 
+def shares(w: Any, x: Any, m: int) -> Any:
+    """Each iteration makes an array, and needs it twice: filled in a loop, as a whole, or of two dimensions."""
+    bins = np.zeros(m)
+    for i in range(len(x)):
+        part = np.zeros(m)
+        total = 0.1
+        for k in range(m):
+            part[k] = math.exp(-(x[i] - w[k]) ** 2)
+            total += part[k]
+        for k in range(m):
+            bins[k] += part[k] / total
+    return (bins * bins).sum() + w[0] * bins.sum()
+
+
+def shares_by_arrays(w: Any, x: Any, m: int) -> Any:
+    bins = np.zeros(m)
+    for i in range(len(x)):
+        part = np.exp(-(x[i] - w[:m]) ** 2)
+        table = np.outer(part, np.sin(part))
+        bins += part / (part.sum() + 0.1) + table.sum(axis=0) * table[:, 0]
+    return (bins * bins).sum() + w[0] * bins.sum()
+
+
+def shares_updated(w: Any, x: Any, m: int) -> Any:
+    """The array that is saved is overwritten behind."""
+    bins = np.zeros(m)
+    for i in range(len(x)):
+        part = np.exp(-(x[i] - w[:m]) ** 2)
+        total = (part * part).sum() + 0.1
+        for k in range(m):
+            part[k] = math.sin(part[k] / total)
+        bins += part * part
+    return (bins * bins).sum() + w[0] * bins.sum()
+
+
+@pytest.mark.parametrize("f", [shares, shares_by_arrays, shares_updated], ids=lambda f: f.__name__)
+def test_arrays_of_iterations_are_saved_in_rows(f: Callable[..., Any]) -> None:
+    said = report(f, W, X[:30], 5, grad=0)
+    assert any("frames: each" in line for line in said), said
+    assert not any("on a stack" in line for line in said), said
+    alone, several = jit(f, grad=(0, 1)), jit(f, grad=(0, 1), parallel=True)
+    for n, m in ((30, 5), (30, 1), (1, 5), (0, 5)):
+        (value, bars), (v, bs) = alone.value_and_grad(W, X[:n], m), several.value_and_grad(W, X[:n], m)
+        for e, g in zip((value, *bars), (v, *bs), strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-11, atol=1e-13)
+    check_grads(jit(lambda w: f(w, X[:9], 5), parallel=True), (W,), order=2)
+
+
 def walks(z: Any, drift: Any) -> Any:
     total = 0.0
     for i in range(len(z)):

@@ -6,6 +6,7 @@ the reverse sweep read them there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from ...ir.builder import Builder
@@ -13,11 +14,12 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64, STACK, Array, Scalar, Type, dtype_of
 from ...passes.analysis.loops import Loop, counted
+from ...passes.analysis.sizes import Size
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from .homes import FREE, REDONE, Homes
 from .iteration_order import Reverse, order_free
-from .regular_nests import regular_nest
+from .regular_nests import fixed_sizes, regular_nest
 from .reuse_primals import compute_there, read_again
 from .rows import rows, store_rows
 
@@ -50,7 +52,7 @@ class Frames(Homes):
 
     def _divisible(self) -> set[Loop]:
         reverse = Reverse(self.sweep)
-        return {x.loop for x in self.loops if x.loop.children and x.top is not None and x.back is not None
+        return {x.loop for x in self.loops if x.top is not None and x.back is not None
                 and self.sweep.loops.get(x.loop) is x and order_free(reverse, x, by_parts=True)}
 
     # --- saving ---------------------------------------------------------------------------------------
@@ -60,9 +62,10 @@ class Frames(Homes):
         if not kept or back.top is None:
             return
         known = counted(back.loop)
-        indexed = [v for v in kept if known is not None and isinstance(v.type, Scalar)]
-        framed = [v for v in kept if known is None or not isinstance(v.type, Scalar)]
         ends = {v: self._at_end(v, back.loop) for v in kept}
+        arrays = {v: sizes for v in kept if ends[v] is v and (sizes := self._fixed_sizes(back, v)) is not None}
+        indexed = [v for v in kept if known is not None and isinstance(v.type, Scalar)]
+        framed = [v for v in kept if v not in arrays and (known is None or not isinstance(v.type, Scalar))]
         at_top: list[Op] = []
         if known is not None:
             for values in rows(indexed):
@@ -70,6 +73,7 @@ class Frames(Homes):
             for v in indexed:
                 if v not in self.in_rows:
                     at_top.append(self._indexed_frame(back, v, ends[v]))
+        at_top += [self._indexed_frame(back, v, v, sizes) for v, sizes in arrays.items()]
         if framed:
             at_top.append(self._stack_frame(back, framed, [ends[v] for v in framed]))
         for op in at_top:
@@ -119,13 +123,20 @@ class Frames(Homes):
         final = loop.exit.add_param(type, hint)
         return param, final
 
-    def _indexed_frame(self, back: LoopBack, v: Value, end: Value) -> Op:
-        """Case 3: one array indexed by the iteration, and by those of the loops around it in a regular nest."""
-        nest = [*self._nest_around(back), back]              # outermost first
+    def _fixed_sizes(self, back: LoopBack, v: Value) -> list[Size] | None:
+        """The sizes of an array that is saved as a row, so that several threads may run the iterations."""
+        return fixed_sizes(self.sweep.func, self.dom, back.loop, v) if back.loop in self.divisible else None
+
+    def _indexed_frame(self, back: LoopBack, v: Value, end: Value, sizes: Sequence[Size] = ()) -> Op:
+        """Case 3: one array indexed by the iteration, and by those of the loops around it in a regular nest.
+
+        ``sizes``: of ``v``, if it is an array.
+        """
+        nest = [back] if sizes else [*self._nest_around(back), back]              # outermost first
         outermost = nest[0].loop
-        assert isinstance(v.type, Scalar) and outermost.preheader is not None and back.loop.latch is not None
+        assert outermost.preheader is not None and back.loop.latch is not None
         b = Builder(outermost.preheader)
-        room = b.empty(*(self._trip(x, b) for x in nest), dtype=v.type)
+        room = b.empty(*(self._trip(x, b) for x in nest), *(_emitted(b, n) for n in sizes), dtype=dtype_of(v.type))
         params, finals = [room], list[Value]()
         for x in nest:
             param, final = self._carry(x, room.type, params[-1], "frames")
@@ -339,3 +350,10 @@ class Frames(Homes):
         if v in self.in_rows or self.plan.get(v) == REDONE:
             return True
         return op is not None and op.name in ("const", "undef", "stack_empty")
+
+
+def _emitted(b: Builder, size: Size) -> Value:
+    """A size that is known before a loop, as a value there."""
+    if isinstance(size, int):
+        return b.const(size, I64)
+    return size if isinstance(size, Value) else b.dim(size[0], axis=size[1])

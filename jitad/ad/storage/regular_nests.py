@@ -6,6 +6,11 @@ A nest is regular if the inner loop has the same number of iterations in each it
     for i in range(n):                             %frames = empty %n, %m
         for j in range(m): …         saves           %frames1 = set %frames, %v, %i, %j
 
+An array that each iteration makes is a row as well, if its sizes are known before the loop::
+
+    for i in range(n):                             %frames = empty %n, %m
+        a = np.zeros(m) …            saves           %frames1 = set %frames, %a, %i
+
 A stack orders the iterations.  Rows do not, so several threads may divide both loops and the reverse loops.  Without
 threads stacks stay, as the rows of one array take up to a tenth more time (Heston's model, AMD EPYC).
 """
@@ -13,8 +18,10 @@ threads stacks stay, as the rows of one array take up to a tenth more time (Hest
 from __future__ import annotations
 
 from ...ir.dominance import Dominators
-from ...ir.graph import Block
+from ...ir.graph import Block, Function, Value
+from ...ir.types import Array
 from ...passes.analysis.loops import Loop, counted
+from ...passes.analysis.sizes import Size, Solver
 
 
 def regular_nest(dom: Dominators, loop: Loop) -> list[Loop]:
@@ -50,3 +57,14 @@ def _always_runs(dom: Dominators, loop: Loop, latch: Block) -> bool:
         return False
     test = guard.term.operands[0].op
     return test is not None and test.name == "lt" and test.operands[0].const == 0 and test.operands[1] is known.trip
+
+
+def fixed_sizes(func: Function, dom: Dominators, loop: Loop, v: Value) -> list[Size] | None:
+    """The sizes of an array that each iteration of ``loop`` makes, if they are known before the loop."""
+    if not isinstance(v.type, Array) or loop.preheader is None or loop.latch is None \
+            or not dom.dominates(v.block, loop.latch):
+        return None
+    solver = Solver(func)
+    found = [solver.size((v, axis)) for axis in range(v.type.rank)]
+    known = [size if isinstance(size, Value) else size[0] for size in found if not isinstance(size, int)]
+    return found if all(dom.dominates(x.block, loop.preheader) for x in known) else None

@@ -24,8 +24,7 @@ class Solver:
     def __init__(self, func: Function, defined: bool = False) -> None:
         self.sources: dict[Value, list[Value] | None] = {}
         for b in func.blocks:
-            assert b.term is not None
-            for e in b.term.edges:
+            for e in b.term.edges if b.term is not None else ():          # none yet: under construction
                 for p in e.block.params:
                     if not isinstance(p.type, Array):
                         continue
