@@ -256,6 +256,7 @@ NOT_ON_GPU = frozenset((
     "dot_products",
     "arg_reductions",
     "index_set_splitting",
+    "dead_stores",
     "loop_load_elimination",
     "chain_reassociation",
     "stride_versioning",

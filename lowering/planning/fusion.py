@@ -135,7 +135,6 @@ class _Planner:
         self.plan = Plan(roots)
         self.sites: dict[Value, set[Op]] = {}
         self.cost: dict[Value, int] = {}
-        self.again: dict[Value, int] = {}
         self.many: dict[Value, bool] = {}
         self.depth: dict[Value, int] = {}
         self.users: dict[Value, list[tuple[Op, int]]] = {}
@@ -159,11 +158,10 @@ class _Planner:
                 consumed.append((position, self.roots.find(op.operands[i])))
             for v in op.results:
                 if is_array(v):
-                    self.cost[v] = self._cost(op, self.cost)
-                    self.again[v] = self._cost(op, {u: c for u in op.operands if (c := self.again.get(u, 0)) <= CHEAP})
+                    self.cost[v] = self._cost(op)
 
-    def _cost(self, op: Op, costs: Mapping[Value, int]) -> int:
-        below = sum(costs.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
+    def _cost(self, op: Op) -> int:
+        below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
         return below + element_cost(op) if op.name in ON_DEMAND else 0
 
     def run(self) -> Plan:
@@ -248,7 +246,7 @@ class _Planner:
         sites = self.sites[v] or set()
         if any(s.block is not op.block for s in sites):
             return False
-        if self.many[v] and self.cost[v] > CHEAP or len(sites) > 1 and self.again[v] > CHEAP:
+        if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
         if len(sites) > 1 and op.name not in INDEX_MAPS and sum(map(is_full, op.operands)) > 1:
             return False
