@@ -53,7 +53,7 @@ from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
-from .passes.loops.zero_init_elimination import zero_init_elimination
+from .passes.loops.zero_init_elimination import initial_loads, zero_init_elimination
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import dead_stores
@@ -69,6 +69,7 @@ from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
+from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import size_versions
@@ -139,7 +140,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY)),
+    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _plain(retype_all), _SIMPLIFY)),
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
@@ -161,6 +162,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
+    ("adjoint", "zero_init_elimination", _then(initial_loads, _SIMPLIFY)),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
     ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from jitad import check_grads, grad, jit, value_and_grad
+from jitad import check_grads, grad, interpret, jit, value_and_grad
 
 RNG = np.random.default_rng(0)
 COUNTS = (0, 1, 15, 16, 17, 31, 32, 33, 48, 49, 100)
@@ -558,3 +558,25 @@ def test_states_that_rows_read_on_their_way_under_fast_math(n: int) -> None:
     assert "^chunks" in fast.inspect("optimized", x, p)
     assert "^chunks" not in jit(summed_rows, fastmath=True).inspect("optimized", x, p)
     check_grads(lambda p: filtered_rows(x[:3], p), (p,), order=1, modes=("rev",))
+
+
+def nearest(x: Any, y: Any, c: Any) -> float:
+    """The derivative adds to the centre that each iteration has chosen: several lanes to the same, some to none."""
+    total = 0.0
+    for i in range(len(x)):
+        best = 4.0
+        for k in range(len(c)):
+            best = min(best, (x[i] - c[k, 0]) ** 2 + (y[i] - c[k, 1]) ** 2)
+        total += best * best
+    return total
+
+
+@pytest.mark.parametrize("n", (0, 2, 16, 17, 40, 100))
+def test_sums_at_indices_that_lanes_choose(n: int) -> None:
+    args = RNG.normal(size=n), RNG.normal(size=n), RNG.normal(size=(7, 2))
+    compiled = jit(nearest, grad=(0, 1, 2)).value_and_grad
+    value, bars = compiled(*args)
+    assert value == pytest.approx(nearest(*args), rel=1e-12)
+    for bar, expected in zip(bars, interpret(value_and_grad(nearest, (0, 1, 2)), *args)[1]):
+        np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-13)
+    assert "add_put" in compiled.inspect("optimized", *args)

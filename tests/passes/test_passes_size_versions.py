@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, hvp, interpret, jit, value_and_grad
-from jitad.ir.graph import Function, Module
+from jitad.ir.graph import Function
 from jitad.passes.shapes import size_versions
 
 
@@ -43,13 +43,13 @@ def both(f: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def counted() -> Iterator[list[str]]:
     """A context with the list of the functions that get two versions."""
-    split, found = size_versions._split, []
+    choose, found = size_versions._worthwhile, []
 
-    def counting(module: Module, func: Function, likely: Any) -> bool:
-        changed = split(module, func, likely)
-        found.extend([func.name] if changed else [])
-        return changed
-    with mock.patch.object(size_versions, "_split", counting):
+    def counting(func: Function, likely: Any) -> Any:
+        sizes = choose(func, likely)
+        found.extend([func.name] if sizes else [])
+        return sizes
+    with mock.patch.object(size_versions, "_worthwhile", counting):
         yield found
 
 
@@ -105,3 +105,42 @@ def test_only_where_sizes_make_a_difference() -> None:
         jit(pairs)(np.ones((30, 7)), np.ones((30, 7)), np.ones(7))
         jit(pairs)(np.ones((3, 2)), np.ones((3, 2)), np.ones(2))          # no typical call
     assert not versions
+
+
+def nearest(p: Any, q: Any) -> float:
+    """Loops whose derivative adds to the rows that they have chosen."""
+    total = 0.0
+    for i in range(len(p)):
+        best, which = 1e300, 0
+        for k in range(len(q)):
+            d = np.sum((p[i] - q[k]) ** 2)
+            if d < best:
+                best, which = d, k
+        total += np.sqrt(best) * q[which, 0]
+    return total
+
+
+def folded(p: Any, q: Any) -> float:
+    """A sum of rows, whose squares other values of the iteration are made of."""
+    total = 0.0
+    for i in range(len(q)):
+        force = np.zeros(p.shape[1])
+        for row in p:
+            d = row - q[i]
+            force = force + d / (1.0 + np.dot(d, d))
+        total += np.dot(force, force)
+    return total
+
+
+@pytest.mark.parametrize("f", [nearest, folded], ids=["nearest", "folded"])
+def test_value_and_derivative_are_one_pass(f: Callable[..., float]) -> None:
+    """Nothing is saved between a version and its derivative, and other sizes have the same derivative."""
+    rng = np.random.default_rng(2)
+    compiled = jit(f, grad=(0, 1))
+    for n, m, k in ((40, 5, 2), (37, 5, 2), (40, 5, 3), (3, 2, 2), (2, 4, 6)):
+        args = rng.normal(size=(n, k)), rng.normal(size=(m, k))
+        value, bars = compiled.value_and_grad(*args)
+        assert value == pytest.approx(f(*args), rel=1e-12)
+        for bar, expected in zip(bars, interpret(value_and_grad(f, (0, 1)), *args)[1]):
+            np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-13)
+    assert compiled.value_and_grad.stats["compilations"] == 1

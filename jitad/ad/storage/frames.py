@@ -28,12 +28,13 @@ class Frames(Homes):
     """Places values; afterwards ``homes`` maps them to the values that the reverse sweep reads."""
 
     in_rows: dict[Value, tuple[Value, Value, int]]       # value → the array of its rows, the reverse index, the column
-    divisible: set[Loop]                                 # loops whose reverse iterations several threads may run
+    divisible: set[Loop]                                 # loops whose reverse iterations may run in any order
 
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
         self.in_rows = {}
-        self.divisible = self._divisible() if self.sweep.module.parallel else set()
+        module = self.sweep.module
+        self.divisible = self._divisible() if module.parallel or not module.gpu else set()
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
@@ -125,7 +126,9 @@ class Frames(Homes):
 
     def _fixed_sizes(self, back: LoopBack, v: Value) -> list[Size] | None:
         """The sizes of an array that is saved as a row, so that several threads may run the iterations."""
-        return fixed_sizes(self.sweep.func, self.dom, back.loop, v) if back.loop in self.divisible else None
+        if not self.sweep.module.parallel or back.loop not in self.divisible:
+            return None
+        return fixed_sizes(self.sweep.func, self.dom, back.loop, v)
 
     def _indexed_frame(self, back: LoopBack, v: Value, end: Value, sizes: Sequence[Size] = ()) -> Op:
         """Case 3: one array indexed by the iteration, and by those of the loops around it in a regular nest.

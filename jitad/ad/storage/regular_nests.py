@@ -1,18 +1,19 @@
 """Regular nests: loops by all of whose iterations an array can be indexed.
 
-A nest is regular if the inner loop has the same number of iterations in each iteration of the outer one.  With
-``parallel``, one array then holds what all iterations save, a row for each, instead of a stack with an array for each::
+A nest is regular if the inner loop has the same number of iterations in each iteration of the outer one.  If the
+order of the reverse iterations is free, one array then holds what all iterations save, a row for each, instead of a
+stack with an array for each::
 
     for i in range(n):                             %frames = empty %n, %m
         for j in range(m): …         saves           %frames1 = set %frames, %v, %i, %j
 
-An array that each iteration makes is a row as well, if its sizes are known before the loop::
+With ``parallel``, an array that each iteration makes is a row as well, if its sizes are known before the loop::
 
     for i in range(n):                             %frames = empty %n, %m
         a = np.zeros(m) …            saves           %frames1 = set %frames, %a, %i
 
-A stack orders the iterations.  Rows do not, so several threads may divide both loops and the reverse loops.  Without
-threads stacks stay, as the rows of one array take up to a tenth more time (Heston's model, AMD EPYC).
+A stack orders the iterations.  Rows do not, so several threads may divide both loops and the reverse loops, and lanes
+may store to them: the gradient of Heston's model with stored paths takes 0.57 of the time (Intel Xeon with AVX-512).
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms, atom
+from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 UPDATES = frozenset(("add_at", "set"))
@@ -49,6 +50,24 @@ def zero_init_elimination(module: Module) -> None:
                     _rewrite(nest, op)
                     for (loop, own), early in search.early.items():
                         _add_behind(loop, own, early, search.readers)
+
+
+def initial_loads(module: Module) -> bool:
+    """Replace the first load of an element that a loop's iterations add to, as ``q[i]`` around a loop that updates it,
+    by the value that all elements begin with; returns True if there was one.
+
+    The array is then stored to, as one that a local sum is stored to, and its cotangent is read and cleared only.
+    """
+    found = False
+    for func in module.functions.values():
+        loads = [op for op in func.all_ops() if op.name == "get" and op.operands[0].op is None
+                 and isinstance(op.result.type, Scalar)]
+        if loads and any(op.name == "fill" for op in func.all_ops()):
+            search = _Search(func)
+            values = {op.result: v for op in loads if (v := search.initial(op)) is not None}
+            substitute(func, values)
+            found |= bool(values)
+    return found
 
 
 class _Search:
@@ -88,6 +107,18 @@ class _Search:
             return None
         axes = range(len(at))
         return found if all(self._own(*level, axis, at[axis]) for level, axis in zip(found, reversed(axes))) else None
+
+    def initial(self, load: Op) -> Value | None:
+        """What the element that ``load`` reads is filled with, if nothing has been stored to it before."""
+        array, at = load.operands[0], load.operands[1:]
+        assert load.block is not None
+        loop = self.forest.loop_of(load.block)
+        for axis, index in reversed(list(enumerate(at))):
+            if loop not in self.known or array.owner is not loop.head or loop.preheader is None or \
+                    not self._enumerates(index, self.known[loop]) or not self._own(loop, array, axis, index):
+                return None
+            array, loop = loop.entry_edge().args[array.index], loop.parent
+        return array.op.operands[0] if array.op is not None and array.op.name == "fill" else None
 
     def _added(self, array: Value, loop: Loop) -> list[Op]:
         """The additions of cotangents, in any order, by which an iteration of ``loop`` comes to ``array``."""

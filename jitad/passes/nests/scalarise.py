@@ -66,9 +66,15 @@ def _sum(loop: Loop, readers: dict[Value, list[Op]]) -> Op | None:
     addend = op.operands[1] if op.operands[0] is array else op.operands[0]
     if readers[array] != [op] or not isinstance(addend.type, Array):
         return None
-    if any(OPS[x.name].effect or OPS[x.name].consumes for x in head.ops):
+    if any(OPS[x.name].effect or OPS[x.name].consumes for x in head.ops) or _reduces(loop):
         return None
     return op if _is_cheap(addend, loop, t, []) else None
+
+
+def _reduces(loop: Loop) -> bool:
+    """True if a scalar of the loop is computed from a whole array of the loop, as the square of a row is."""
+    return any(isinstance(v.type, Array) and v.op is not None and v.block is loop.head
+               for op in loop.head.ops if isinstance(op.result.type, Scalar) for v in op.operands)
 
 
 def _has_windows(loop: Loop) -> bool:

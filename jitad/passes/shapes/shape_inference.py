@@ -13,12 +13,33 @@ from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import result_types
 from ...ir.signature import signature
 from ...ir.type_rules import TypeRuleError
-from ...ir.types import Array, Type, join
+from ...ir.types import I64, Array, Type, join
 
 
 def retype(module: Module, func: Function) -> None:
-    """Infer the types of all values of ``func`` again."""
+    """Infer the types of all values of ``func`` again, and put sizes that become known into shapes made of them."""
     _Retyper(module, func).run()
+    while _put_literals(func):
+        _Retyper(module, func).run()
+
+
+def retype_all(module: Module) -> None:
+    """Infer the types of all functions again, as sizes have been computed that are literals."""
+    for func in module.functions.values():
+        retype(module, func)
+
+
+def _put_literals(func: Function) -> bool:
+    """Make each ``dim`` of a known size a literal; returns True if there was one."""
+    found = False
+    for op in func.all_ops():
+        if op.name == "dim":
+            t = op.operands[0].type
+            assert isinstance(t, Array)
+            if (n := t.dims[op.attrs["axis"]]) is not None:
+                op.name, op.operands, op.attrs = "const", [], {"type": I64, "value": n}
+                found = True
+    return found
 
 
 class _Retyper:

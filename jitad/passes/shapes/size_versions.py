@@ -19,14 +19,16 @@ reduction goes over such an axis, or if an inner loop has such a length.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...ir.builder import Builder
-from ...ir.clone import clone_blocks
+from ...ir.clone import clone_blocks, clone_function
 from ...ir.graph import Edge, Function, Module, Op, Value
 from ...ir.ops import Axis
+from ...ir.signature import signature
 from ...ir.types import Array
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import set_term
@@ -65,10 +67,18 @@ def size_versions(module: Module) -> bool:
         if "likely" in module.functions[name].attrs:
             _pass_on(module, module.functions[name])
     changed = False
-    for name, func in module.functions.items():
+    for name, func in list(module.functions.items()):
         likely: Sequence[Likely] = func.attrs.pop("likely", ())
-        if likely and name not in graph.recursive and "checkpoint" not in func.attrs:
-            changed |= _split(module, func, likely)
+        if likely and name not in graph.recursive and "checkpoint" not in func.attrs \
+                and (sizes := _worthwhile(func, likely)):
+            caller = _caller_of_derivative(module, name)
+            if caller is None:
+                _add_version(func, sizes)
+                _join(func)
+                retype(module, func)
+            else:
+                _add_function(module, func, sizes, caller)
+            changed = True
     return changed
 
 
@@ -90,8 +100,8 @@ def _pass_on(module: Module, func: Function) -> None:
                 callee.attrs["likely"] = found
 
 
-def _split(module: Module, func: Function, likely: Sequence[Likely]) -> bool:
-    """Give ``func`` a version for these sizes, if literal sizes make a difference; returns True if it does."""
+def _worthwhile(func: Function, likely: Sequence[Likely]) -> list[Likely]:
+    """One axis for each size that is literal in a version of ``func``; none if literal sizes make no difference."""
     solver = Solver(func)
     sizes: dict[Size, Likely] = {}
     for i, axis, n in likely:
@@ -99,12 +109,8 @@ def _split(module: Module, func: Function, likely: Sequence[Likely]) -> bool:
         if i not in func.own and isinstance(p.type, Array) and axis < p.type.rank and p.type.dims[axis] is None:
             sizes.setdefault(_size(solver, (p, axis)), (i, axis, n))
     ops = sum(len(b.ops) for b in func.blocks)
-    if not sizes or ops > MOST_OPS or not any(_differences(func, solver, sizes)):
-        return False
-    _add_version(func, list(sizes.values()))
-    _join(func)
-    retype(module, func)
-    return True
+    worthwhile = ops <= MOST_OPS and any(_differences(func, solver, sizes))
+    return list(sizes.values()) if worthwhile else []
 
 
 def _differences(func: Function, solver: Solver, sizes: Mapping[Size, Likely]) -> Iterator[bool]:
@@ -157,19 +163,72 @@ def _add_version(func: Function, likely: Sequence[Likely]) -> None:
     values: dict[Value, Value] = {}
     start = func.new_block("known")
     b = Builder(entry, func.loc)
-    holds = b.const(True)
-    for i, axis, n in likely:
-        holds = b.and_(holds, b.eq(b.dim(func.params[i], axis=axis), n))
+    holds = _test(b, func.params, likely)
     b.at(start)
-    for i in dict.fromkeys(i for i, *_ in likely):
-        p = func.params[i]
-        assert isinstance(p.type, Array)
-        literal = {axis: n for k, axis, n in likely if k == i}
-        dims = tuple(literal.get(axis, d) for axis, d in enumerate(p.type.dims))
-        values[p] = b.as_type(p, type=Array(p.type.dtype, dims))
+    for i, t in _literal(func, likely).items():
+        values[func.params[i]] = b.as_type(func.params[i], type=t)
     copies = clone_blocks([x for x in func.blocks if x not in (entry, start)], func, values)
     set_term(start, "jump", edges=[Edge(copies[body])])
     set_term(entry, "branch", [holds], [Edge(start), Edge(body)])
+
+
+def _test(b: Builder, args: Sequence[Value], likely: Sequence[Likely]) -> Value:
+    """Emit the test of the sizes of arguments."""
+    holds = b.const(True)
+    for i, axis, n in likely:
+        holds = b.and_(holds, b.eq(b.dim(args[i], axis=axis), n))
+    return holds
+
+
+def _literal(func: Function, likely: Sequence[Likely]) -> dict[int, Array]:
+    """The types of the parameters whose sizes are literal in the version."""
+    found = {}
+    for i in dict.fromkeys(i for i, *_ in likely):
+        t = func.params[i].type
+        assert isinstance(t, Array)
+        literal = {axis: n for k, axis, n in likely if k == i}
+        found[i] = Array(t.dtype, tuple(literal.get(axis, d) for axis, d in enumerate(t.dims)))
+    return found
+
+
+def _caller_of_derivative(module: Module, name: str) -> Op | None:
+    """The only call of ``name`` if that is one of its derivative, with both sweeps in one function."""
+    of_name = {n for n, d in module.derived.items() if d.base == name}
+    calls = [b.term for f in module.functions.values() for b in f.blocks if b.term is not None
+             and b.term.name == "call" and b.term.attrs["callee"] in (name, *of_name)]
+    if len(of_name) != 1 or len(calls) != 1 or calls[0].attrs["callee"] not in of_name or name in module.rules:
+        return None
+    derived = calls[0].attrs["callee"]
+    again = any(d.base == derived for d in module.derived.values())
+    return calls[0] if module.derived[derived].kind == "vjp" and not again else None
+
+
+def _add_function(module: Module, func: Function, likely: Sequence[Likely], call: Op) -> None:
+    """Make the version a function of its own, which ``call`` differentiates where its arguments have these sizes.
+
+    In one function, what both versions end with would lie between the loops of a version and their reverse loops.
+    """
+    name = call.attrs["callee"]
+    version, _ = clone_function(func, module.unique_name(f"{func.name}.known"))
+    module.add(version)
+    for i, t in _literal(func, likely).items():
+        version.params[i].type = t
+    retype(module, version)
+    derived = module.unique_name(name.replace(func.name, version.name, 1))
+    module.derived[derived] = replace(module.derived[name], base=version.name)
+    known, block, (edge,) = signature(module, derived), call.block, call.edges
+    assert known is not None and block is not None
+    start, whole = block.func.new_block("known"), block.func.new_block("any")
+    block.term = None
+    b = Builder(block, call.loc)
+    b.branch(_test(b, call.operands, likely), start, [], whole, [])
+    b.at(start)
+    args = [b.typed(v, t) for v, t in zip(call.operands, known.params, strict=True)]
+    results = b.call_then(derived, args, known.results)
+    b.jump(edge.block, [*(b.typed(r, p.type) for r, p in zip(results, edge.block.params)), *edge.args])
+    b.at(whole)
+    results = b.call_then(name, call.operands, [p.type for p in edge.block.params[:len(results)]])
+    b.jump(edge.block, [*results, *edge.args])
 
 
 def _join(func: Function) -> None:

@@ -38,6 +38,7 @@ from .speculate import (
     enter_if,
     speculate,
 )
+from .state_strips import split_states
 
 VECTOR_FUNCTIONS = frozenset(name for name, op in OPS.items() if op.vector)
 """Functions that have vector versions, and cost more than a store and a load."""
@@ -51,6 +52,11 @@ def fission(module: Module) -> None:
     """Split every such loop; expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
         if any(op.name in GUARDED for op in func.all_ops()):
+            for loop in loop_forest(func).loops:
+                known = counted(loop)
+                if known is not None and loop.blocks == {loop.head} and loop.exit is not None and \
+                        known.iv.index == 0 and (known.trip.const or SHORT + 1) > SHORT:
+                    split_states(func, loop, known, VECTOR_FUNCTIONS)
             for loop in loop_forest(func).loops:
                 known = counted(loop)
                 if known is not None and loop.blocks == {loop.head} and loop.exit is not None:

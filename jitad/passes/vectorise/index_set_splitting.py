@@ -17,6 +17,7 @@ left to ``peel``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -33,6 +34,8 @@ LONG = 12
 """The least cost of a side that is worth two more copies of the loop."""
 LARGEST = 250
 """The most ops of a loop."""
+SMALL = 4
+"""The most elements of an array that a side makes: coordinates of a point."""
 SHORTEST = 6
 """The least constant trip count."""
 
@@ -68,13 +71,19 @@ def _try(func: Function, loop: Loop, dom: Dominators) -> bool:
             (known.trip.const is not None and known.trip.const < SHORTEST):
         return False
     if any(b.term is None or b.term.name not in ("jump", "branch") for b in loop.blocks) or any(
-            isinstance(v.type, Array) and op.name not in ("set", "add_at")
+            isinstance(v.type, Array) and op.name not in ("set", "add_at") and not _is_small(v.type)
             for b in loop.blocks for op in b.ops for v in op.results):
         return False
     found = _find(loop, known, dom)
     if found is not None:
         _Splitting(func, loop, known, found).run()
     return found is not None
+
+
+def _is_small(t: Array) -> bool:
+    """True for a row of known size, which is going to be scalars."""
+    sizes = [n for n in t.dims if n is not None]
+    return len(sizes) == t.rank and math.prod(sizes) <= SMALL
 
 
 def _find(loop: Loop, known: Counted, dom: Dominators) -> Split | None:

@@ -213,12 +213,17 @@ class Kinds:
             for edge in block.term.edges if block.term and names else ():
                 self._check_edge(edge, names)
         self.reads_shared = any(op.name == "get" for ops in accesses.values() for op in ops)
+        self.only_stored = {root for root, ops in accesses.items() if all(op.name == "set" for op in ops)}
         for ops in accesses.values():
             for first, second in combinations_with_replacement(ops, 2):
                 both = {first.name, second.name}
                 if ("set" in both or "get" in both and len(both) > 1) and not self._are_apart(first, second) and \
                         self._own_elements(first) != self._own_elements(second):
                     raise NoLanes
+
+    def stores_the_same(self, op: Op) -> bool:
+        """True if an iteration that is executed again stores what it has stored: no update changes what it reads."""
+        return not self.reads_shared and self.names[op.operands[0]] in self.only_stored
 
     def _are_apart(self, first: Op, second: Op) -> bool:
         """True if two accesses are in different rows: an index of theirs does not change in the loop, and differs.

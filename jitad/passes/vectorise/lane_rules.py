@@ -219,14 +219,20 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
 
 def _gathered(s: Lanes, a: Value, at: Sequence[Value], rest: int) -> Value:
     """``a[k, l, …]`` for any indices of each lane, as the nearest of some points; rows if ``rest`` axes are left."""
-    b, (rows, *others) = s.b, s.b.dims(a)
+    sizes = s.b.dims(a)
+    rows, index = _flat_index(s, sizes, at)
+    return _last(s, s.b.take(s.b.reshape(a, rows, *sizes[len(at):]), index), rest)
+
+
+def _flat_index(s: Lanes, sizes: Sequence[Value], at: Sequence[Value]) -> tuple[Value, Value]:
+    """The number of rows of an array whose first axes are made one, and the rows at which the lanes are."""
+    b = s.b
     if all(s.kinds[v] != VARYING for v in at):
         raise NoLanes
-    index = s.beside(at[0])
-    for v in at[1:]:
-        size, *others = others
+    rows, index = sizes[0], s.beside(at[0])
+    for size, v in zip(sizes[1:], at[1:]):
         rows, index = b.mul(rows, size), b.add(b.mul(index, size), s.beside(v))
-    return _last(s, b.take(b.reshape(a, rows, *others), index), rest)
+    return rows, index
 
 
 def _last(s: Lanes, rows: Value, rest: int) -> Value:
@@ -260,9 +266,22 @@ def _update(s: Lanes, op: Op) -> Value:
     if not moving and op.name == "add_at" and op.attrs.get("acc"):
         return s.flat(a) if _postpone(s, op) else _add_sum(s, s.flat(a), op)
     if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
-        raise NoLanes
-    updated = _rows(s, op, moving[0])
+        updated = _scattered(s, op)
+    else:
+        updated = _rows(s, op, moving[0])
     return _add_sum(s, updated, s.postponed[op]) if op in s.postponed else updated
+
+
+def _scattered(s: Lanes, op: Op) -> Value:
+    """Add to an element for each lane, at any indices: one by one, as several lanes may have the same."""
+    b, (a, v, *at) = s.b, op.operands
+    if op.name != "add_at" or not op.attrs.get("acc") or isinstance(v.type, Array):
+        raise NoLanes
+    shared, terms = s.flat(a), s.active_terms(s.of(v))
+    sizes = b.dims(shared)
+    rows, index = _flat_index(s, sizes, at)
+    added = b.emit("add_put", b.reshape(shared, rows), terms, index, **op.attrs)
+    return b.reshape(added, *sizes)
 
 
 def _add_sum(s: Lanes, array: Value, op: Op) -> Value:
@@ -300,7 +319,7 @@ def _rows(s: Lanes, op: Op, moving: int) -> Value:
     assert isinstance(values.type, Array)
     if op.name != "set":
         values = s.active_terms(values)
-    elif (active := s.active()) is not None:
+    elif (active := s.active()) is not None and not s.kinds.stores_the_same(op):
         values = b.select(active, values, _window(s, shared, at, dims_of(v.type)))
     inner = b.dims(values)[:-1]
     last = len(inner)
