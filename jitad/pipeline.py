@@ -56,6 +56,7 @@ from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import initial_loads, zero_init_elimination
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.memory.dead_stores import dead_stores
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
@@ -187,6 +188,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _under_fastmath(_DCE)),
     ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "dead_stores", _then(dead_stores, _SIMPLIFY, _DCE)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
@@ -256,6 +258,7 @@ NOT_ON_GPU = frozenset((
     "dot_products",
     "arg_reductions",
     "index_set_splitting",
+    "dead_stores",
     "loop_load_elimination",
     "chain_reassociation",
     "stride_versioning",
@@ -327,7 +330,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
     "arg_reductions": arg_reductions,
-    "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
+    "dead_stores": dead_stores, "loop_load_elimination": loop_load_elimination,
+    "chain_reassociation": chain_reassociation,
     "strength_reduction": strength_reduction, "jump_threading": jump_threading,
     "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,
     "window_adjoints": window_adjoints,

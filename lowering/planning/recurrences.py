@@ -3,9 +3,9 @@
 ``fastmath`` allows LLVM to reassociate and to multiply by reciprocals.  Both reduce the number of operations, and both
 may lengthen the way from a carried value to its next one: ``a * x + b * y`` with ``y`` carried is one operation behind
 ``y``, ``(x + (b / a) * y) * a`` would be three.  The iterations of such a loop are a chain, whose length is their time.
-A sum or a product that carries nothing else is no such chain: reassociated, it is computed in vectors.  A division by
-what does not wait is left to LLVM: if the divisor does not change, a product with its reciprocal takes a third of the
-time.
+A sum or a product that carries nothing else, and that nothing else in the loop reads, is no such chain: reassociated,
+it is computed in vectors.  A division by what does not wait is left to LLVM: if the divisor does not change, a product
+with its reciprocal takes a third of the time.
 
 A product that is not part of the chain, and that a sum of the chain adds, is not contracted with the sum: the chain
 would wait for a fused operation, of four cycles on many processors, instead of an addition, of three or less.
@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from ...ir.dominance import strongly_connected
 from ...ir.graph import Block, Op, Value
-from ...ir.types import I64, Array, Scalar
-from ...passes.analysis.affine import Affine, AffineForms
+from ...ir.types import Scalar
+from ...ir.uses import users
+from ...passes.analysis.affine import through_memory
 from ...passes.analysis.loops import Loop, LoopForest
 
-MOST_PAIRS = 1000
-"""The most pairs of a store and a load that are compared in a loop, which bounds the time for long bodies."""
 _REDUCTIONS = ({"add", "sub"}, {"mul"}, {"maximum"}, {"minimum"})
 
 
@@ -30,9 +29,12 @@ def recurrences(forest: LoopForest) -> set[Op]:
     position = {block: i for i, block in enumerate(forest.dom.order)}
     for loop in forest.loops:
         if not loop.children:
-            for values in _cycles(loop, sorted(loop.blocks, key=position.__getitem__)):
+            blocks = sorted(loop.blocks, key=position.__getitem__)
+            readers = users(op for block in blocks for op in block.ops)
+            for values in _cycles(loop, blocks):
                 cycle = {v.op for v in values if v.op is not None}
-                if not any({op.name for op in cycle} <= names for names in _REDUCTIONS):
+                if not any({op.name for op in cycle} <= names for names in _REDUCTIONS) or \
+                        any(op not in cycle for v in values for op in readers.get(v, ())):
                     found |= {op for op in cycle if op.name != "div" or op.operands[1] in values}
     return found
 
@@ -62,38 +64,11 @@ def _cycles(loop: Loop, blocks: list[Block]) -> list[set[Value]]:
                 for p, a in edge.passed():
                     if a in following and _is_float(a):
                         following[a].append(p)
-    for value, result in _through_memory(loop, blocks):
+    for value, result in through_memory(loop, blocks, _is_float):
         if value in following:
             following[value].append(result)
     components = strongly_connected(following, following)
     return [set(component) for component in components if len(component) > 1]
-
-
-def _through_memory(loop: Loop, blocks: list[Block]) -> list[tuple[Value, Value]]:
-    """Pairs of a float that is stored into an array and one that a later iteration loads from there."""
-    array = {p: p for p in loop.head.params if isinstance(p.type, Array) and p.type.dtype.is_float}
-    loads: list[Op] = []
-    stores: list[Op] = []
-    for op in (op for block in blocks for op in block.ops if op.operands and op.operands[0] in array):
-        if op.name == "get" and _is_float(op.result):
-            loads.append(op)
-        elif op.name == "set" and _is_float(op.operands[1]):
-            stores.append(op)
-            array[op.result] = array[op.operands[0]]
-    if len(stores) * len(loads) > MOST_PAIRS:
-        return []
-    forms, counters = AffineForms(), {p for p in loop.head.params if p.type == I64}
-    at = {op: [forms.of(v) for v in op.operands[2 if op.name == "set" else 1:]] for op in (*loads, *stores)}
-    return [(store.operands[1], load.result) for store in stores for load in loads
-            if array[store.operands[0]] is array[load.operands[0]] and _is_ahead(at[store], at[load], counters)]
-
-
-def _is_ahead(store: list[Affine], load: list[Affine], counters: set[Value]) -> bool:
-    """True if the loads follow the stores at a constant distance along axes that the loop's counters walk."""
-    distances = [s.minus(x) for s, x in zip(store, load)]
-    walks = [any(v in counters for v, _ in s.terms) for s in store]
-    return not any(d.terms for d in distances) and any(d.constant for d in distances) and \
-        all(walk or not d.constant for d, walk in zip(distances, walks))
 
 
 def _is_float(v: Value) -> bool:

@@ -49,6 +49,57 @@ def test_what_the_next_iteration_waits_for() -> None:
     assert {op.result.hint for op in products_beside(chains)} == {"ax"}
 
 
+SERIES = """
+func @f(%q: f64, %n: i64) -> (f64, f64) {
+^entry:
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %none = const 0.0 : f64
+  %unit = const 1.0 : f64
+  jump ^loop(%zero, %unit, %none, %unit)
+
+^loop(%i: i64, %term: f64, %sum: f64, %other: f64):
+  %k = cast {dtype = f64} %i : f64
+  %r = div %q, %k : f64
+  %following = mul %term, %r : f64
+  %total = add %sum, %following : f64
+  %product = mul %other, %r : f64
+  %next = add %i, %one : i64
+  %more = lt %next, %n : bool
+  branch %more, ^loop(%next, %following, %total, %product), ^exit
+
+^exit:
+  return %total, %product
+}
+"""
+
+
+def test_a_product_that_the_loop_reads_is_no_reduction() -> None:
+    """Reassociated, each term of a series would wait for a division."""
+    func = parse_module(SERIES).functions["f"]
+    assert dominators(func)
+    assert {op.result.hint for op in recurrences(loop_forest(func))} == {"following"}
+
+
+def bessel(x):
+    q = -0.25 * x * x
+    term = total = 1.0
+    k = 1
+    while abs(term) > 1e-14 * abs(total) and k < 60:
+        term *= q / (k * k)
+        total += term
+        k += 1
+    return total
+
+
+def test_the_term_of_a_series_waits_for_no_division() -> None:
+    f = jit(bessel, fastmath=True)
+    quotient = re.search(r"(%\S+) = fdiv (?:\w+ )*double (\S+),", f.inspect("llvm", 2.0).split("phi double", 1)[1])
+    assert quotient is not None
+    assert re.search(rf"fmul (?:\w+ )*double .*{re.escape(quotient[1])}\b", f.inspect("llvm", 2.0))
+    assert np.isclose(f(2.0), bessel(2.0), rtol=1e-13)
+
+
 def smooth(x, a):
     y = total = 0.0
     for v in x:

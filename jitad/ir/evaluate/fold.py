@@ -24,6 +24,8 @@ _INT: dict[str, Callable[..., int]] = {
     "maximum": max, "minimum": min,
     "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
 }
+_ON_BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift,
+            "shr": np.right_shift}
 _FLOAT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "neg": np.negative}
 
 Known = Value | tuple[Any, Scalar] | None
@@ -103,10 +105,24 @@ def _select(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     return x if c.const else y
 
 
+def _bits(name: str) -> Rule:
+    """A rule that folds an op on the bits of integers as NumPy computes it, whatever the number of bits of a shift."""
+    compute = _ON_BITS[name]
+
+    def rule(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+        (x, y), t = vs, dtype_of(vs[0].type)
+        if not t.is_int or y.const is None:
+            return None
+        if x.const is not None:
+            return int(compute(t.np.type(x.const), t.np.type(y.const))), t
+        return x if y.const == 0 and name != "and" and _keeps(x, y) else None
+    return rule
+
+
 def _and(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     x, y = vs
     if x.type != BOOL or y.type != BOOL:
-        return None
+        return _BITS["and"](vs, attrs)
     if x.const is not None:
         return y if x.const else x
     return None if y.const is None else x if y.const else y
@@ -115,7 +131,7 @@ def _and(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
 def _or(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     x, y = vs
     if x.type != BOOL or y.type != BOOL:
-        return None
+        return _BITS["or"](vs, attrs)
     if x.const is not None:
         return x if x.const else y
     return None if y.const is None else y if y.const else x
@@ -177,10 +193,11 @@ def any_constant(vs: Sequence[Value]) -> bool:
 
 
 _NEUTRAL = {"mul": _mul, "add": _add, "sub": _sub, "div": _div}
-ARITHMETIC = frozenset((*_COMPARE, *_INT, *_FLOAT))
+_BITS = {name: _bits(name) for name in _ON_BITS}
+ARITHMETIC = frozenset((*_COMPARE, *_INT, *_FLOAT, "shl", "shr"))
 """The ops that ``fold`` folds only if an operand is a constant."""
 _RULES: dict[str, Rule] = {
-    **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in ARITHMETIC},
+    **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in ARITHMETIC}, **_BITS,
     "select": _select, "and": _and, "or": _or, "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
 }
 FOLDED = frozenset(_RULES)

@@ -9,15 +9,17 @@ the integers themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ...ir.graph import Op, Value
-from ...ir.types import I64
+from ...ir.graph import Block, Op, Value
+from ...ir.types import I64, Array
 from .loops import Counted, Loop
 
 LONGEST = 8
 """The most atoms of a form.  Indices in programs have up to four; a proof takes as many steps as there are atoms."""
+MOST_PAIRS = 1000
+"""The most pairs of a store and a load that are compared in a loop, which bounds the time for long bodies."""
 DEEPEST = 12
 """The longest chain of ops that is followed.  Bounds the time for long chains of additions."""
 
@@ -102,3 +104,30 @@ def stays_beyond(forms: AffineForms, fixed: Value, moving: Value, loop: Loop, kn
     ahead = forms.of(fixed).minus(first).times(step)           # its distance from the first value, along the way
     behind = ahead.minus(forms.of(known.trip))
     return not ahead.terms and ahead.constant < 0 or not behind.terms and behind.constant >= 0
+
+
+def through_memory(loop: Loop, blocks: Iterable[Block], wanted: Callable[[Value], bool]) -> list[tuple[Value, Value]]:
+    """Pairs of a scalar that is stored into an array and one that a later iteration loads from there."""
+    array = {p: p for p in loop.head.params if isinstance(p.type, Array)}
+    loads: list[Op] = []
+    stores: list[Op] = []
+    for op in (op for block in blocks for op in block.ops if op.operands and op.operands[0] in array):
+        if op.name == "get" and wanted(op.result):
+            loads.append(op)
+        elif op.name == "set" and wanted(op.operands[1]):
+            stores.append(op)
+            array[op.result] = array[op.operands[0]]
+    if len(stores) * len(loads) > MOST_PAIRS:
+        return []
+    forms, counters = AffineForms(), {p for p in loop.head.params if p.type == I64}
+    at = {op: [forms.of(v) for v in op.operands[2 if op.name == "set" else 1:]] for op in (*loads, *stores)}
+    return [(store.operands[1], load.result) for store in stores for load in loads
+            if array[store.operands[0]] is array[load.operands[0]] and _is_ahead(at[store], at[load], counters)]
+
+
+def _is_ahead(store: list[Affine], load: list[Affine], counters: set[Value]) -> bool:
+    """True if the loads follow the stores at a constant distance along axes that the loop's counters walk."""
+    distances = [s.minus(x) for s, x in zip(store, load)]
+    walks = [any(v in counters for v, _ in s.terms) for s in store]
+    return not any(d.terms for d in distances) and any(d.constant for d in distances) and \
+        all(walk or not d.constant for d, walk in zip(distances, walks))

@@ -11,7 +11,7 @@ from ...ir.graph import Block, Function, Op, Value
 from ...ir.types import BOOL, F64, I64
 from .affine import Affine
 from .float_facts import FloatFacts
-from .induction import Choice, Incoming, choices, learn_head
+from .induction import Choice, Incoming, choices, learn_head, repeating
 from .loops import loop_forest
 from .ranges import LARGEST, SMALLEST, Prover, Ranges
 
@@ -307,7 +307,8 @@ class Walk:
             return False
         choice = self.choices[p]
         loop, rest = choice.loop, form.without(p)
-        if self.block not in loop.blocks or loop.latch is None or not self.dom.dominates(self.block, loop.latch):
+        if self.block not in loop.blocks or loop.latch is None or \
+                not all(self.dom.dominates(self.block, b) for b in repeating(loop, self.dom)):
             return False
         if any(v.block in loop.blocks for v, _ in rest.terms):
             return False

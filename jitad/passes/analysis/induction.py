@@ -4,10 +4,11 @@ A *back path* is a path to the head through the back edge, with the arguments th
 under which the path is taken.  A latch with several exits branches on a number that its predecessors pass (see
 ``loop_simplify``).  Each edge into such a latch that may ask for another iteration is a back path of its own.
 
-For each integer parameter, the *steps* are the amounts by which it may change in one iteration.  If all have one sign,
-the parameter stays on one side of its start.  If every back path also tests the parameter against one loop-invariant
-value, it stays on one side of that value.  An inner loop that continues from the parameter, as a scan for the end of a
-run does in ``j = i; while …: j += 1; …; i = j``, makes steps of its own, each in one of its iterations.
+If every back path tests an integer parameter against one loop-invariant value, as in ``while top > 0``, and its start
+is on the right side of that value, it stays there.  The *steps* of a parameter are the amounts by which it may change
+in one iteration.  If all have one sign, the parameter stays on one side of its start as well.  An inner loop that
+continues from the parameter, as a scan for the end of a run does in ``j = i; while …: j += 1; …; i = j``, makes steps
+of its own, each in one of its iterations.
 
 A *choice* is a parameter that each iteration keeps or replaces by one of some values: the index of the least element so
 far.  What holds for its start, and in every iteration for what may replace it, holds for the parameter.
@@ -18,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64
 from .affine import Affine
 from .loops import Loop
-from .ranges import LARGEST, Prover, Ranges
+from .ranges import EVERYTHING, LARGEST, Prover, Ranges
 
 FAR = 2**62
 SMALL = 16
@@ -102,14 +104,60 @@ def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -
     paths = list(_back_paths(loop, incoming))
     for p in loop.head.params:
         start = loop.entry_edge().argument(p) if p.type == I64 else None
-        steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming) if start is not None else None
-        if start is None or steps is None or not steps.each:
+        if start is None:
             continue
+        _learn_interval(p, start, paths, loop, incoming, ranges)
+        steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming)
         for sign in (1, -1):
-            if all(0 <= sign * s <= SMALL for s in steps.each):
+            if steps is not None and steps.each and all(0 <= sign * s <= SMALL for s in steps.each):
                 fastest = FAR if steps.repeated else max(map(abs, steps.each))
                 _learn(p, start, sign, paths, loop, ranges, prover, fastest)
                 break
+        else:
+            _learn_tested(p, start, paths, loop, ranges, prover)
+
+
+def _learn_interval(p: Value, start: Value, paths: list[BackPath], loop: Loop, incoming: Incoming, ranges: Ranges
+                    ) -> None:
+    """Add the interval of ``p`` that follows from those of its start and of its next values, whatever ``p`` is now.
+
+    A remainder is such a value: ``state = (a * state + c) % m``.
+    """
+    before = set(ranges.intervals)
+    found = [ranges.interval(v) for v in _alternatives([path.args[p.index] for path in paths], loop, incoming) - {p}]
+    for v in ranges.intervals.keys() - before:             # they may be less, now that the one of ``p`` is known
+        del ranges.intervals[v]
+    first = ranges.interval(start)
+    if found and EVERYTHING not in found:
+        ranges.intervals[p] = min(first[0], *(low for low, _ in found)), max(first[1], *(high for _, high in found))
+
+
+def _alternatives(values: list[Value], loop: Loop, incoming: Incoming) -> set[Value]:
+    """The values one of which each of ``values`` is: behind joins in the loop, those that come there."""
+    found: set[Value] = set()
+    todo, seen = list(values), set[Value]()
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        args = [e.argument(v) for e in incoming[v.block]] if v.op is None and v.block in loop.blocks and \
+            v.block is not loop.head and len(seen) < LONGEST else [None]
+        if None in args:
+            found.add(v)
+        todo += [a for a in args if a is not None]
+    return found
+
+
+def _learn_tested(p: Value, start: Value, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover) -> None:
+    """Add that ``p``, whose steps may have any sign, stays on one side of what every back path tests it against."""
+    for sign in (1, -1):
+        if (found := _common_bound(p, sign, paths, loop)) is not None:
+            bound, slack = found
+            if prover.proves(_short_of(ranges.form(start), ranges.form(bound), sign, slack)):
+                prover.assume(_short_of(ranges.form(p), ranges.form(bound), sign, slack))
+                (low, high), (least, most) = ranges.interval(p), ranges.interval(bound)
+                ranges.intervals[p] = (low, min(high, most - slack)) if sign > 0 else (max(low, least + slack), high)
 
 
 def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover,
@@ -194,6 +242,21 @@ def _back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
         conditions = _repeats_if(passed[signal], condition, truth) if signal in passed else []
         if conditions is not None:
             yield BackPath([passed.get(a, a) for a in edge.args], conditions)
+
+
+def repeating(loop: Loop, dom: Dominators) -> list[Block]:
+    """The blocks from which another iteration may follow: those before a latch to which a ``break`` leads as well."""
+    latch = loop.latch
+    assert latch is not None and latch.term is not None
+    if latch.term.name != "branch" or (signal := _signal(latch.term.operands[0], latch)) is None:
+        return [latch]
+    condition, truth = latch.term.operands[0], latch.term.edges[0] is loop.back_edge()
+    found = []
+    for block in dict.fromkeys(dom.preds[latch]):
+        passed = [e.argument(signal) for e in (block.term.edges if block.term else ()) if e.block is latch]
+        if any(v is None or _repeats_if(v, condition, truth) is not None for v in passed):
+            found.append(block)
+    return found
 
 
 def _signal(condition: Value, latch: Block) -> Value | None:

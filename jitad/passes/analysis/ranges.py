@@ -85,6 +85,9 @@ def _apply(op: Op, xs: list[Interval]) -> Interval:
     """The interval of an op's exact result."""
     if op.name == "neg":
         return -xs[0][1], -xs[0][0]
+    if op.name == "abs":
+        low, high = xs[0]
+        return (max(low, -high, 0), max(-low, high)) if low > SMALLEST else EVERYTHING
     if op.name == "select":
         return min(xs[1][0], xs[2][0]), max(xs[1][1], xs[2][1])
     if len(xs) != 2:
@@ -105,6 +108,20 @@ def _apply(op: Op, xs: list[Interval]) -> Interval:
         return min(a // c, a // d), max(b // c, b // d)
     if op.name == "mod" and c >= 0:
         return 0, max(0, d - 1)
+    return _of_bits(op.name, a, b, c, d)
+
+
+def _of_bits(name: str, a: int, b: int, c: int, d: int) -> Interval:
+    """The interval of an op on the bits of a number from ``a`` to ``b`` and one from ``c`` to ``d``."""
+    if name == "and" and (a >= 0 or c >= 0):
+        return 0, min(high for low, high in ((a, b), (c, d)) if low >= 0)
+    if name in ("or", "xor") and a >= 0 and c >= 0:
+        return max(a, c) if name == "or" else 0, (1 << max(b, d).bit_length()) - 1
+    if name == "shr" and c >= 0:
+        shifts = min(c, 64), min(d, 64)
+        return min(a >> k for k in shifts), max(b >> k for k in shifts)
+    if name == "shl" and a >= 0 and 0 <= c and d < 64:
+        return a << c, b << d
     return EVERYTHING
 
 

@@ -16,4 +16,5 @@ Files, in reading order::
     loop_unswitch       a version of a loop without branches on what does not change
     jump_threading      edges that decide a later branch; after all other changes of control flow
     rare_updates        branches around the update of a smallest or largest value, which loops wait for
+    feedback            branches around choices of integers that their own conditions wait for
 """

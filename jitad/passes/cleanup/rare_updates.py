@@ -22,6 +22,8 @@ are in no other, the smallest value and its index have a branch whatever decides
 So is the state of a recurrence that begins anew behind a threshold, as the voltage of a neuron that fires (a third of
 the time): a branch lets the next iteration begin with the state that is not reset.
 
+So are choices of integers that their own conditions wait for (``feedback``).
+
 LLVM would make selections of the branch, but for its weight.  ``simplify`` would too, so this pass comes last.
 Branches that the program has around such an update get the weight as well.
 """
@@ -38,6 +40,7 @@ from ...ir.uses import ops_of, users
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted, loop_forest
+from .feedback import branch_on_feedback
 
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
 
@@ -63,12 +66,14 @@ def rare_updates(module: Module) -> bool:
 
     In innermost loops of several blocks the branches around updates are marked.
     """
-    loops = [(func, loop) for func in module.functions.values() for loop in loop_forest(func).loops
-             if not loop.children]
-    for _, loop in loops:
+    forests = [(func, loop_forest(func)) for func in module.functions.values()]
+    loops = [(func, forest.dom, loop) for func, forest in forests for loop in forest.loops if not loop.children]
+    for _, _, loop in loops:
         if len(loop.blocks) > 1 and counted(loop) is not None:
             _mark(loop)
-    return any([_branch(func, loop, module.fastmath) for func, loop in loops if _is_plain(loop)])
+    found = [_is_plain(loop) and _branch(func, loop, module.fastmath) or _is_short(loop)
+             and branch_on_feedback(func, loop, dom) for func, dom, loop in loops]
+    return any(found)
 
 
 def _mark(loop: Loop) -> None:
@@ -84,6 +89,11 @@ def _mark(loop: Loop) -> None:
         if any(extreme is not None and extreme[1] for extreme in found) or _waits(
                 loop, term.operands[0], replaced) or _resets(loop, term.operands[0], replaced):
             term.attrs["rare"] = True
+
+
+def _is_short(loop: Loop) -> bool:
+    term = loop.latch.term if loop.latch is not None else None
+    return term is not None and not term.attrs.get("cold") and sum(len(b.ops) for b in loop.blocks) <= SHORT
 
 
 def _side(edge: Edge, loop: Loop) -> Edge:
@@ -104,7 +114,7 @@ def _branch(func: Function, loop: Loop, fastmath: bool) -> bool:
     updates = {p: u for p, a in loop.back_edge().passed() if (u := _update(loop.head, p, a)) is not None}
     for update in updates.values():
         together = {q: u for q, u in updates.items() if u.tests == update.tests}
-        together |= _extremes(loop, update) if fastmath else {}
+        together |= _extremes(loop, update, fastmath)
         found = len(together) > 1 and any(_is_extreme(loop, q, u) for q, u in together.items()) or any(
             _waits(loop, c, {q: u.new for q, u in together.items()}) for c, _ in update.tests)
         if found and _only_carried(loop, together):
@@ -137,8 +147,8 @@ def _is_extreme(loop: Loop, old: Value, update: Update) -> bool:
     return compared and (len(seen) > 1 or loop.parent is None and len(loop.head.ops) <= FEW_OPS)
 
 
-def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
-    """The extreme that the only test compares, which fast math has made a minimum or maximum of a selection."""
+def _extremes(loop: Loop, update: Update, fastmath: bool) -> dict[Value, Update]:
+    """The extreme that the only test compares, if it is a minimum or maximum: of integers, or under fast math."""
     (test, holds), *others = update.tests
     if others or not holds or test.op is None or test.op.name not in ORDERS:
         return {}
@@ -146,7 +156,8 @@ def _extremes(loop: Loop, update: Update) -> dict[Value, Update]:
     found: dict[Value, Update] = {}
     for p, a in loop.back_edge().passed():
         op = a.op
-        if op is not None and op.name in ("minimum", "maximum") and op.block is loop.head and is_float(p.type):
+        if op is not None and op.name in ("minimum", "maximum") and op.block is loop.head and (
+                fastmath or not is_float(p.type)):
             new = less if op.name == "minimum" else more
             if set(op.operands) == {new, p} == {less, more} and new is not p:
                 found[p] = Update(update.tests, new, (op,))

@@ -5,10 +5,11 @@ each iteration.  A check may end the loop, so nothing in the loop is vectorised.
 computed on its own, which is vectorised itself.  The loop is strip-mined for that (``fission.Chunks``)::
 
     for each strip:
-      for k in the strip:  holds = holds and 0 <= at[k] < len(x)
-      if holds:  for k in the strip:  s += exp(x[at[k]])     # the original without these checks
+      for k in the strip:  low, high = min(low, at[k]), max(high, at[k])
+      if 0 <= low and high < len(x):  for k in the strip:  s += exp(x[at[k]])     # the original without these checks
       else:      the original from this strip on, which raises in the right iteration, or counts from the end
 
+Of indices that differ by constants, as those of neighbours, one is compared.
 *Foreseen* values depend on the counter, loop-invariant values, and elements of arrays that the loop does not update, at
 indices that are integers computed from the counter alone.  Such elements may be read before any check of the loop: all
 checks are of floats, or compare what depends on an element or a float with a loop-invariant value, and no proof that a
@@ -16,6 +17,8 @@ counter is in range can rest on either.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
@@ -31,6 +34,9 @@ LEAST = 32
 """Loops with at most this constant trip count are left: the test would cost as much as it saves."""
 LARGEST = 200
 """The most ops of a loop that is copied."""
+GREATEST = 2 ** 63 - 1
+FARTHEST = 2 ** 31
+"""Constants that are added to an index are less, so that a few of them do not overflow."""
 GATHER, ORDERED, WORTH = 2, 4, 1
 """The costs of a gather, and of a sum in order, in simple operations on floats, and how many of these must be left for
 vectors of 512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in
@@ -113,19 +119,37 @@ class _Test:
         if op is None or op.block is not self.head or op.name not in _COMPARISONS or op.operands[0].type != I64:
             return False
         x, y = op.operands
-        return any(self._kind(v) is True and self._is_invariant(u) for v, u in ((x, y), (y, x)))
+        return any(self.depends_on_data(v) and self.is_invariant(u) for v, u in ((x, y), (y, x)))
 
     def _is_float_test(self, condition: Value) -> bool:
         """True if all that a condition compares are foreseen floats."""
-        return condition.block is self.head and self._kind(condition) is True and _is_of_floats(condition)
+        return condition.block is self.head and self.depends_on_data(condition) and _is_of_floats(condition)
 
-    def _is_invariant(self, v: Value) -> bool:
+    def is_invariant(self, v: Value) -> bool:
         return v.block is not self.head or v.const is not None
+
+    def depends_on_data(self, v: Value) -> bool:
+        """True if a foreseen value depends on an element or a float."""
+        return self._kind(v) is True
+
+    def parts(self, v: Value) -> tuple[Value, int]:
+        """A base and a constant, whose sum a foreseen integer is."""
+        op, offset = v.op, 0
+        while op is not None and op.block is self.head:
+            if op.name == "select" and (chosen := self._chosen(op)) is not None:
+                v = chosen
+            elif op.name in ("add", "sub") and (c := op.operands[1].const) is not None and \
+                    abs(offset) + abs(c) < FARTHEST:
+                v, offset = op.operands[0], offset + (c if op.name == "add" else -c)
+            else:
+                break
+            op = v.op
+        return v, offset
 
     def _kind(self, v: Value) -> bool | None:
         """True if a foreseen value depends on an element or a float; ``None`` if the value is not foreseen."""
         if v not in self.kinds:
-            self.kinds[v] = False if self._is_invariant(v) else None if v.op is None else self._kind_of(v.op)
+            self.kinds[v] = False if self.is_invariant(v) else None if v.op is None else self._kind_of(v.op)
         return self.kinds[v]
 
     def _kind_of(self, op: Op) -> bool | None:
@@ -197,19 +221,68 @@ class _Test:
 
 
 class _Strips(Chunks):
-    """A loop over each strip tests the conditions in place of filling arrays."""
+    """A loop over each strip tests the conditions in place of filling arrays.
 
-    def __init__(self, func: Function, loop: Loop, known: Counted, checks: list[Op], test: _Test) -> None:
+    Of each *base*, to which constants are added in the conditions, the loop finds the least and the largest value,
+    which are tested behind it.  ``offsets``: the constants; ``least``: what the base must not be less than; ``limits``:
+    constants, and the loop-invariant values that their sums with the base must be less than.  ``others``: conditions
+    that are tested in each iteration.
+    """
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, checks: list[Op], strips: _Test) -> None:
         super().__init__(func, loop, known, [], [], checks)
-        self.test, self.before.name = test, "indices"
+        self.strips, self.before.name = strips, "indices"
+        self.offsets: dict[Value, set[int]] = {}
+        self.least: dict[Value, int] = {}
+        self.limits: dict[Value, dict[tuple[int, Value], None]] = {}
+        self.others: list[tuple[Value, bool]] = []
+        for condition, truth in strips.wanted.items():
+            if not strips.is_implied(condition) and not self._bounds(condition, truth):
+                self.others.append((condition, truth))
 
-    def holds(self, b: Builder, values: dict[Value, Value], so_far: Value) -> Value:
-        """Emit whether the conditions turn out as they must in this iteration, and in those before it."""
-        for condition, truth in self.test.wanted.items():
-            if not self.test.is_implied(condition):
-                found = self.test.emit(condition, values, b)
-                so_far = b.and_(so_far, found if truth else b.not_(found))
-        return so_far
+    def _bounds(self, condition: Value, truth: bool) -> bool:
+        """Note what an integer is compared with; returns False for other conditions."""
+        op = condition.op
+        if op is None or op.name not in ("ge", "lt"):
+            return False
+        x, y = op.operands
+        if x.type != I64 or not self.strips.depends_on_data(x) or not self.strips.is_invariant(y):
+            return False
+        base, offset = self.strips.parts(x)
+        if (op.name == "lt") == truth:
+            self.limits.setdefault(base, {})[offset, y] = None
+        elif y.const == 0:
+            self.least[base] = max(self.least.get(base, -offset), -offset)
+        else:
+            return False
+        self.offsets.setdefault(base, {0}).add(offset)
+        return True
+
+    def untested(self, b: Builder) -> list[Value]:
+        ranges = [b.const(bound) for _ in self.offsets for bound in (GREATEST, -GREATEST - 1)]
+        return ranges + [b.const(True) for _ in self.others[:1]]
+
+    def test(self, b: Builder, values: dict[Value, Value], so_far: list[Value]) -> list[Value]:
+        """Emit the least and the largest of each base so far, and whether the other conditions hold."""
+        found: list[Value] = []
+        for base, low, high in zip(self.offsets, so_far[::2], so_far[1::2]):
+            v = self.strips.emit(base, values, b)
+            found += [b.minimum(low, v), b.maximum(high, v)]
+        holds = so_far[len(found):]
+        for condition, truth in self.others:
+            v = self.strips.emit(condition, values, b)
+            holds = [b.and_(holds[0], v if truth else b.not_(v))]
+        return found + holds
+
+    def holds(self, b: Builder, found: list[Value]) -> Value:
+        """Emit whether the conditions hold for all numbers from the least to the largest base, without overflow."""
+        conditions = found[2 * len(self.offsets):]
+        for (base, offsets), low, high in zip(self.offsets.items(), found[::2], found[1::2]):
+            least = max(self.least.get(base, -GREATEST - 1), -GREATEST - 1 - min(offsets))
+            conditions += [b.ge(low, least), b.le(high, GREATEST - max(offsets))]
+            conditions += [b.lt(b.add(high, c), self.strips.emit(limit, {}, b))
+                           for c, limit in self.limits.get(base, {})]
+        return reduce(b.and_, conditions)
 
 
 def _is_int(v: Value) -> bool:

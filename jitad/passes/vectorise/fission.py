@@ -192,7 +192,7 @@ class Chunks:
         checked = self._checked(leave) if self.conditions or self.first else None
         self._enter(loop.preheader, list(entry.args[1:]), checked)
         length = b.minimum(b.sub(known.trip, self.start), CHUNK)
-        b.jump(self.before, [b.const(0), *arrays, *([b.const(True)] if self.conditions else [])])
+        b.jump(self.before, [b.const(0), *arrays, *(self.untested(b) if self.conditions else [])])
         self._fill(length)
         self._go_on(carried, checked if self.conditions else None)
         states, leaving = self._restart(length)
@@ -224,7 +224,9 @@ class Chunks:
         before, known = self.before, self.known
         j = before.add_param(I64, known.iv.hint)
         arrays = [before.add_param(t) for t in self.types]
-        holds = [before.add_param(BOOL, "holds")] if self.conditions else []
+        assert self.chunk.term is not None
+        so_far = [before.add_param(v.type, "holds" if v.type == BOOL else "")
+                  for v in self.chunk.term.edges[0].args[1 + len(arrays):]]
         b = Builder(before, self.loc)
         values = {known.iv: b.add(self.start, j)}
         for op in self.needed:
@@ -232,17 +234,25 @@ class Chunks:
             copy.block = before
             before.ops.append(copy)
         nexts = [b.emit_op("set", [a, values[op.result], j]).result for a, op in zip(arrays, self.kept)]
-        nexts += [self.holds(b, values, h) for h in holds]
+        nexts += self.test(b, values, so_far)
         following = b.add(j, 1)
-        for v in [*arrays, *holds]:
+        for v in [*arrays, *so_far]:
             self.between.add_param(v.type)
         b.branch(b.lt(following, length), before, [following, *nexts], self.between, nexts)
 
-    def holds(self, b: Builder, values: dict[Value, Value], so_far: Value) -> Value:
-        """Emit whether all conditions hold in this iteration and in those before it."""
+    def untested(self, b: Builder) -> list[Value]:
+        """Emit what ``test`` has found before the first iteration."""
+        return [b.const(True)]
+
+    def test(self, b: Builder, values: dict[Value, Value], so_far: list[Value]) -> list[Value]:
+        """Emit what is found of the conditions in this iteration and in those before it: whether all hold."""
         for condition in self.conditions:
-            so_far = b.and_(so_far, values.get(condition, condition))
+            so_far = [b.and_(so_far[0], values.get(condition, condition))]
         return so_far
+
+    def holds(self, b: Builder, found: list[Value]) -> Value:
+        """Emit whether all conditions hold, by what ``test`` has found."""
+        return found[0]
 
     def _go_on(self, carried: list[Value], checked: Block | None) -> None:
         """Enter the serial loop after the arrays are filled, or the checked loop if a check fails in this chunk."""
@@ -250,7 +260,7 @@ class Chunks:
         if checked is None:
             return b.jump(head, [b.const(0), *carried])
         passing, failing = self.func.new_block("passing"), self.func.new_block("failing")
-        b.branch(self.between.params[-1], passing, [], failing, [])
+        b.branch(self.holds(b, self.between.params[len(self.types):]), passing, [], failing, [])
         b.at(passing)
         b.jump(head, [b.const(0), *carried])
         b.at(failing)
