@@ -55,6 +55,17 @@ CONSTRUCTS: list[Construct] = [
     E("a", "vmap of grad", "vmap(grad(lambda {.z}: {f .z:f}))({a})", 0.5, needs="vmap"),
     E("f", "checkpoint", "checkpoint(lambda {.z}: {f .z:f})({f})", 1, needs="checkpoint"),
     E("f", "checkpoint of a helper", "checkpoint({@kernel})({a}, {f}, {i})", 1, needs="checkpoint"),
+    D("replacing", "z:f u:a", """
+def {name}(z, u):
+    s, k = 0.0, 1
+    for j in range({?40|len(u)|k}):
+        s {?+=|-=} math.{?sin|tanh}(z) * u[{?j|k} % 3]
+        z = {?{num}|u[j % 3]|0.3 * (k % 4)|z * 0.5 + u[k % 3]|z if k < 2 else {num}}
+        {?pass|k = (k * 5 + 1) % 7|s *= 0.5}
+    return s
+"""),
+    E("f", "call that replaces its argument", "{@replacing}({f}, {a})", 0.5),
+    E("f", "grad by an argument that is replaced", "grad({@replacing})({f} + 0.0137, {a})", 0.7),
     S("generator", "{new R} = default_rng({?7|{i}})", 1.5, needs="random"),
     S("generator of a stream", "{new R} = {var R}.fold_in({i})", 0.5, needs="random"),
     S("copied generator", "{new R} = {var R}.copy()", 0.5, needs="random"),
