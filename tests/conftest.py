@@ -2,7 +2,7 @@
 compiled and not read from disk; hypothesis has no time limit.
 
 ``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).
-``--long sample`` runs every eighth case of tests that are marked ``long`` and all others (``make test``), and
+``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``).  Without either all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
 ``JITAD_OPT`` is set; with ``--some-as-users`` every fourth of them at the level that users have (``.ci/run``).
@@ -30,7 +30,7 @@ gc.set_threshold(20_000, 20, 100)
 settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("jitad")
 
-SAMPLED = 8                      # of this many cases of a long test, ``make test`` runs one
+SAMPLED = 16                     # of this many cases of long tests, ``make test`` runs one
 AS_USERS = 4                     # of this many tests at any level, ``.ci/run`` has one at the level of users
 EACH_PASS = 4                    # of this many tests, one verifies after each pass
 _as_users = pytest.StashKey[bool]()
@@ -45,9 +45,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept = items
     if config.getoption("--first"):
-        kept = [item for item, number in _numbered(items, "slow", marked=False) if number == 0]
+        kept = [item for item, number in _numbered(items) if number == 0]
     elif part := config.getoption("--long"):
-        rest = [item for item, number in _numbered(items, "long", marked=True) if number % SAMPLED]
+        long = [item for item in items if item.get_closest_marker("long")]
+        rest = [item for number, item in enumerate(long) if number % SAMPLED]
         left_out = set(map(id, rest))
         kept = rest if part == "rest" else [item for item in items if id(item) not in left_out]
     chosen = set(map(id, kept))
@@ -58,11 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.stash[_as_users] = True
 
 
-def _numbered(items: list[pytest.Item], marker: str, marked: bool) -> Iterator[tuple[pytest.Item, int]]:
-    """The tests that have the marker, or have not, each with its number among the cases of its test."""
+def _numbered(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, int]]:
+    """The tests that are not marked slow, each with its number among the cases of its test."""
     seen: Counter[str] = Counter()
     for item in items:
-        if (item.get_closest_marker(marker) is not None) == marked:
+        if item.get_closest_marker("slow") is None:
             test = item.nodeid.partition("[")[0]
             yield item, seen[test]
             seen[test] += 1

@@ -82,6 +82,7 @@ def test_libm_alone_and_under_valgrind(tmp_path: Path) -> None:
     assert checked == ALL_WELL
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs("gcc")
 @needs("qemu-x86_64")
@@ -121,6 +122,7 @@ def alone_in(folder: Path) -> Path:
 NODE = ("node", "--no-warnings", "--single-threaded", CALLER.parent / "wasi.mjs")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_zig
 @pytest.mark.parametrize("target, machine", [("aarch64-linux-musl", ("qemu-aarch64",)),

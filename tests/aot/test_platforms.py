@@ -80,6 +80,7 @@ def test_aarch64_under_qemu(tmp_path: Path) -> None:
     check(run("qemu-aarch64", "./values", cwd=tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_zig
 @pytest.mark.skipif(not shutil.which("node"), reason="node, which runs WebAssembly, is not on the path")

@@ -30,6 +30,7 @@ def everything(a: Any, b: Any, c: Any, s: Any) -> Any:
 all_of_them = jit(everything)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 47, 48, 49, 130])
 def test_as_numpy(n: int) -> None:
     arguments = RNG.normal(size=(n, n)), RNG.normal(size=n), RNG.normal(size=(n, 3)), positive(n)
@@ -60,6 +61,7 @@ def test_rows_are_exchanged() -> None:
     np.testing.assert_allclose(grad(np.linalg.det)(a), np.linalg.inv(a).T * np.linalg.det(a), atol=1e-14)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [
     lambda a, b: np.linalg.solve(a.T, np.outer(b, b)), lambda a, b: np.linalg.inv(a) @ b,

@@ -62,6 +62,7 @@ def test_quantiles_are_numpys():
     assert np.isnan(jit(np.median)(a[:0])) and jit(np.median)(np.array([4.0])) == 4.0
 
 
+@pytest.mark.long
 def test_quantiles_of_many():
     """Arrays that are not fully sorted by selection: even, repeated, periodic, sorted, mostly NaN."""
     def quantiles(a, q):

@@ -178,6 +178,7 @@ SIZES: list[tuple[Callable[..., Any], type[Exception]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.bool_])
 def test_sizes_near_the_largest(dtype: Any) -> None:

@@ -60,6 +60,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f, args, order", PROGRAMS)
 def test_values_and_derivatives(f, args, order) -> None:

@@ -37,6 +37,7 @@ def _modules(seed: int, statements: int, second: bool):
     return found[0], found[1], name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "statements", "second"),
                          [(s, 8, False) for s in range(25)] + [(s, 3, True) for s in range(25, 50)])
 def test_compiled_derivatives(seed: int, statements: int, second: bool) -> None:

@@ -68,6 +68,7 @@ def test_values_are_saved_where_they_are_computed(monkeypatch: pytest.MonkeyPatc
     assert len(stores) > 4 and stores[-1] - stores[0] > 4 * len(stores)       # not one after another at the latch
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_longest_block_does_not_grow_with_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")

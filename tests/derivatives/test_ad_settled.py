@@ -324,6 +324,7 @@ def of_each(f: Callable[[Any], float]) -> Callable[[Any], float]:
     return batch
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [upwards, cholesky, lu, sweeps, same_place, behind, exchanged, twice, before_and_after,
                                rows_twice, state, cholesky_in_place, mended_rows], ids=lambda f: f.__name__)
 def test_batches(f: Callable[[Any], float]) -> None:

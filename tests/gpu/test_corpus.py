@@ -58,12 +58,14 @@ def assembles(case: Case, arch: str, folder: Path) -> None:
         assembled(case.program.image, arch, folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_small_programs(name: str, tmp_path: Path) -> None:
     fun, args = PROGRAMS[name]
     assembles(on_device(fun, *args), "sm_90", tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["shared array", "softmax", "layer", "scatter"])
 def test_other_orders_of_threads(name: str) -> None:

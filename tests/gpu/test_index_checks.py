@@ -52,6 +52,7 @@ def without_extremes(case: Case) -> bool:
     return "reduced by maximum" not in case.program.plan() or "checks indices, if no kernel does" in case.program.plan()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_checks_are_in_the_kernel(name: str) -> None:
     fun, args, size = PROGRAMS[name]

@@ -58,6 +58,7 @@ SCANS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCANS)
 def test_scans(name: str, few_parts: None) -> None:
     fun, dtype, (shown, count) = SCANS[name]
@@ -144,6 +145,7 @@ def test_recurrences_in_memory(few_parts: None) -> None:
     at_sizes(case, lambda n: [RNG.normal(size=n)], (33,))
 
 
+@pytest.mark.long
 def test_recurrences(few_parts: None) -> None:
     """Also where composed maps are of no use: factors that grow, infinite terms, values that cancel."""
     case = compiled(filtered, np.ones(5), np.ones(5))
@@ -175,6 +177,7 @@ def with_ties(n: int, dtype: Any, nans: int = 0) -> Any:
     return x
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
 def test_searches(dtype: Any) -> None:
     """Of equal elements, and of NaNs, the first."""
@@ -198,6 +201,7 @@ def add_at(x: Any, index: Any, n: int) -> Any:
     return z
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_additions(dtype: Any) -> None:
     """To few elements and to many, of numbers and of rows; in order if that is asked for."""

@@ -59,6 +59,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "ROOM", 8 << 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows(name: str, few_rows: None) -> None:
     fun, axes, kernels = PROGRAMS[name]

@@ -35,6 +35,7 @@ def test_each_pass_keeps_the_meaning(name: str) -> None:
         assert print_module(parse_module(text)) == text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed, small", KINDS)
 def test_the_pipeline_keeps_the_meaning(seed: int, small: bool) -> None:
     """Interpreted with arrays as values, in place, and compiled."""
@@ -88,6 +89,7 @@ def test_reverse_forward_and_differences_agree(seed: int, small: bool) -> None:
         assert np.isclose(forward, expected, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed, small", [(seed, seed >= 100) for seed in (*range(10), *range(100, 105))])
 def test_second_derivatives_agree(seed: int, small: bool) -> None:
     """Forward over reverse against reverse over reverse (a Hessian is symmetric) and against differences."""

@@ -212,6 +212,7 @@ def close(got: Any, want: Any) -> None:
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("f", "args"), PROGRAMS, ids=lambda x: getattr(x, "__name__", ""))
 def test_agrees_with_compiled_code(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
     close(jitad.interpret(f, *args), jit(f)(*args))

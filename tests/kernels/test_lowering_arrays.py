@@ -228,6 +228,7 @@ def test_sums(shape, dtype):
           sample(shape, dtype), rtol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(1,), (7,), (40,), (3, 5), (1, 6), (2, 3, 4)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_extremes(shape, dtype):

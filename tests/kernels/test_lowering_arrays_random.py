@@ -174,6 +174,7 @@ def programs(seed: int) -> Module | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 def test_random_array_programs(seed: int) -> None:
     module = programs(seed)

@@ -20,6 +20,7 @@ def swap(a: np.ndarray, flag: bool) -> np.ndarray:
     return np.ascontiguousarray(np.swapaxes(a, -1, -2)) if flag else a
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])

@@ -113,6 +113,7 @@ def recurrent(x, w, v):
     return np.sum(h * h)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("boundscheck", [True, False])
 @pytest.mark.parametrize("program, size", [(layers, (7, 5, 19, 9)), (recurrent, (9, 6, 6, 6))],

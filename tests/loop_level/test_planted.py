@@ -85,6 +85,7 @@ def programs_until(plant: Plant) -> int | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", BUGS, ids=lambda f: f.__name__)
 def test_found(plant: Plant) -> None:

@@ -88,6 +88,7 @@ def rows(a: Any, w: Any) -> float:
     return float((np.cumsum(out) * out).sum() + np.concatenate((state, out[1:])).prod() + np.sort(out)[1])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"parallel": True}, {"fastmath": True}, {"checkpoint": True},
                                      {"checkpoint": 2}, {"boundscheck": False}], ids=str)

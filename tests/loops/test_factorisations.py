@@ -98,6 +98,7 @@ def pivot_among_them(a: Any) -> Any:
 LANES = (cholesky, from_below, crout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [*LANES, row_above, pivot_among_them])
 def test_values_and_gradients(f: Callable[..., Any]) -> None:
     fast = jit(f)

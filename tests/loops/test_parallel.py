@@ -240,6 +240,7 @@ PROGRAMS = [squares, neighbours, in_place, pairs, backwards, table, columns, scr
             small_bins, left_behind, counter_left_behind, calls, mapped, after_time]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_the_same_as_one_thread(f: Callable[..., Any]) -> None:
     said = report(f, X, K)
@@ -498,6 +499,7 @@ def test_sizes_that_are_empty_or_no_number() -> None:
     assert all(map(math.isnan, most(x)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(0, 40, 2))
 def test_random_array_programs(seed: int) -> None:
     module = programs(seed)
@@ -648,6 +650,7 @@ def shares_updated(w: Any, x: Any, m: int) -> Any:
     return (bins * bins).sum() + w[0] * bins.sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [shares, shares_by_arrays, shares_updated], ids=lambda f: f.__name__)
 def test_arrays_of_iterations_are_saved_in_rows(f: Callable[..., Any]) -> None:
     said = report(f, W, X[:30], 5, grad=0)
@@ -865,6 +868,7 @@ def sides_told(x: Any, w: Any) -> Any:
     return s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("several", [True, False])
 @pytest.mark.parametrize("f", [row_told, total_told, bound_told, sides_told], ids=lambda f: f.__name__)
 def test_exceptions_of_iterations_that_are_run_again(f: Callable[..., Any], several: bool) -> None:
@@ -988,6 +992,7 @@ def run_alone(file: Path, program: str, **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_call_waits_for_no_thread_that_has_not_begun() -> None:
     """The workers of these contexts have no threads, as if the processors were busy with other work."""
     f = jit(squares, parallel=True)

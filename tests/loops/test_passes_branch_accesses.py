@@ -145,6 +145,7 @@ PROGRAMS = [upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_s
             sum_that_is_read, recurrence, whole_numbers]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("boundscheck", [True, False])
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_values(f: Callable[..., Any], boundscheck: bool) -> None:

@@ -70,6 +70,7 @@ def texts(f: Any, *args: Any) -> str:
     return text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("at", [AT % 40, AT], ids=["from the start", "from the end too"])
 def test_values_and_gradients(program: Any, at: Any) -> None:
@@ -84,6 +85,7 @@ def test_values_and_gradients(program: Any, at: Any) -> None:
         assert slope @ step == pytest.approx((program(*up) - program(*down)) / (2 * h), rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("k", [1, 40, 698])
 @pytest.mark.parametrize("index", [40, -41, 2**63 - 1, -2**63 + 1])

@@ -246,6 +246,7 @@ def doubled(z: Any, p: Any, start: float) -> float:
 SUMS = [filtered, polynomials]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [*SUMS, one_sum_or_another, doubled])
 def test_sums_that_inner_loops_continue(f: Callable[..., float]) -> None:
     fast, p = jit(f), np.array([0.3, 0.7])

@@ -133,6 +133,7 @@ def in_time(x: Any, w: Any) -> Any:
     return np.sum(now * now)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("f", "shapes"), [
     (line, [(2,), (3,), (4,), (5,), (40,)]), (plane, [(2, 2), (3, 3), (3, 4), (4, 3), (5, 21)]),

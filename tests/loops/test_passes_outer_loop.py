@@ -169,6 +169,7 @@ def leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name: str) -> None:
     f = PROGRAMS[name]
@@ -249,6 +250,7 @@ def test_iterations_that_depend_on_each_other(f: Callable[..., Any]) -> None:
         same(jit(f)(*args), f(*args))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [filtered, product, columns, covariances, bags, lambda x, q: rows(x, q)[1],
                                lambda x, q: downwards(x, q)[1]])
 def test_gradients_of_neighbours(f: Callable[..., Any]) -> None:
@@ -264,6 +266,7 @@ def test_gradients_of_neighbours(f: Callable[..., Any]) -> None:
         same(fast(*args), slow(*args))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mixture", "branches"])
 def test_gradients(name: str) -> None:
@@ -354,6 +357,7 @@ def walks(x: Any, q: Any) -> float:
     return total
 
 
+@pytest.mark.long
 def test_errors_in_inner_loops() -> None:
     """A check that fails in one lane of an inner loop leaves the chunk; of several errors the first is raised."""
     fast = jit(walks, grad=0)
@@ -516,6 +520,7 @@ def pairs(x: Any, n: int) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40])
 def test_cotangents_that_all_lanes_give_to_one_element(n: int) -> None:
     """Under fast math vectors along the inner loop add to neighbours; lanes would be summed up in each iteration."""
@@ -571,6 +576,7 @@ def nearest(x: Any, y: Any, c: Any) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", (0, 2, 16, 17, 40, 100))
 def test_sums_at_indices_that_lanes_choose(n: int) -> None:
     args = RNG.normal(size=n), RNG.normal(size=n), RNG.normal(size=(7, 2))

@@ -52,6 +52,7 @@ def data(n: int) -> tuple[Any, Any]:
     return np.random.default_rng(n).normal(size=n), np.array([0.5, 0.2, 0.6])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("f", PROGRAMS, ids=["likelihood", "two_states", "stored"])
 def test_values_and_derivatives(f: Callable[..., float], n: int) -> None:

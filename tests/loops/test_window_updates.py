@@ -46,6 +46,7 @@ def swapped(a: Any, i: int, j: int) -> Any:
     return a
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [row, column, inner, swapped], ids=lambda f: f.__name__)
 def test_as_in_numpy(f: Any) -> None:

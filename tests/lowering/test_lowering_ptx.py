@@ -28,6 +28,7 @@ def assemble(ptx: str, tmp_path: Path, arch: str) -> None:
     assert out.returncode == 0, out.stdout + out.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_libdevice
 @pytest.mark.parametrize("t", SCALARS.values(), ids=str)

@@ -20,6 +20,7 @@ def compiled(module: Module, name: str, args: list[Any], options: Options | None
         return type(e).__name__, str(e)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arrays", [False, True], ids=["scalars", "arrays"])
 @pytest.mark.parametrize("seed", range(25))
 def test_values(seed: int, arrays: bool) -> None:

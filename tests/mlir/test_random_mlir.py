@@ -25,6 +25,7 @@ def random_cases(seeds: range) -> list[Case]:
     return cases
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_mlir
 def test_random_programs() -> None:

@@ -88,6 +88,7 @@ def strips(f: Callable[..., Any], args: list[Any]) -> int:
     return str(jit(f).inspect("optimized", *args)).count("wide = True")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [bilinear, chosen, stepped, differences], ids=lambda f: f.__name__)
 def test_values(f: Callable[..., Any]) -> None:
     args = arguments(f.__name__)
@@ -97,6 +98,7 @@ def test_values(f: Callable[..., Any]) -> None:
         np.testing.assert_allclose(jit(f)(*part), f(*part), rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", [0, 511, 700, N - 1])
 @pytest.mark.parametrize(("name", "position", "value", "error"), [
     ("bilinear", 1, 8.0, IndexError), ("bilinear", 2, math.nan, ValueError), ("bilinear", 2, math.inf, OverflowError),

@@ -87,6 +87,7 @@ def continued(x: Any, w: Any, at: Any) -> float:
 ALL = [one_sided, two_sided, nested, in_order, around_a_loop, continued]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float]) -> None:
     value, bars = jit(value_and_grad(f, (0, 1)))(X, W, AT)

@@ -57,6 +57,7 @@ def far(a: Any, at: Any) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 @pytest.mark.parametrize("f", [following, before, neighbours, ring, far], ids=lambda f: f.__name__)
 def test_values_and_gradients(f: Callable[..., float], n: int) -> None:

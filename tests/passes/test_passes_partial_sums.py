@@ -32,6 +32,7 @@ def differences(z: Any, *args: float) -> list[float]:
     return found
 
 
+@pytest.mark.long
 def test_paths() -> None:
     rng = np.random.default_rng(0)
     both = jit(paths, grad=(1, 2, 3, 4)).value_and_grad

@@ -73,6 +73,7 @@ def kept(x: Any, y: Any, k: Any) -> Any:
 BECOME_LOOPS = [windows, several, blocks, columns, extremes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [*BECOME_LOOPS, rows, kept])
 def test_values(f: Callable[..., Any]) -> None:
     fast = jit(f)
@@ -84,6 +85,7 @@ def test_values(f: Callable[..., Any]) -> None:
     assert ("sum {axes" in text or "max {axes" in text) == (f not in BECOME_LOOPS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", BECOME_LOOPS)
 def test_gradients(f: Callable[..., Any]) -> None:
     def squares(x: Any, y: Any) -> Any:

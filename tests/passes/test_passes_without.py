@@ -63,6 +63,7 @@ def test_a_program_means_the_same(name: str, expected: Any, monkeypatch: pytest.
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WITHOUT, ids=[*pipeline.OPTIONAL, "all"])
 def test_random_ir_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_WITHOUT", name)

@@ -14,6 +14,7 @@ from jitad import check_grads, jit
 SHARED = Path(__file__).parent.parent.parent.parent / "shared" / "data"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("program, steps", [(gmm.run, 30), (char_rnn.run_rnn, 60), (char_rnn.run_lstm, 60),
                                             (treelstm.run, 200)])
@@ -54,6 +55,7 @@ def test_mixture_against_matrices() -> None:
     assert jit(gmm.gmm_objective)(gmm.Mixture(alphas, means, icf), points, prior) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gradients() -> None:
     mixture, points, prior = small_mixture()

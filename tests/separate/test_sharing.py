@@ -101,6 +101,7 @@ def looped(scalar: Any, x: Any, s: Any) -> Any:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", programs(None))
 def test_derivatives_of_every_kind(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f = library()
