@@ -51,6 +51,7 @@ def numbers(told: str) -> Floats:
     return np.array([float(x) for x in told.split()])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs("gcc")
 def test_the_digits_of_the_jit_and_wrong_calls(tmp_path: Path) -> None:

@@ -275,6 +275,7 @@ PROGRAMS: list[tuple[Function, *tuple[Any, ...]]] = [
     (lambda x: x + x, U.astype(">u2").astype(">u2")), (lambda x: x[::2] + x[:3], U), (lambda x: x.sum(), U[:0])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("i", range(len(PROGRAMS)))
 def test_a_program(i: int) -> None:
     f, *args = PROGRAMS[i]
@@ -295,6 +296,7 @@ def parts_of(x: Any) -> list[Any]:
     return [p for part in x for p in parts_of(part)] if isinstance(x, (tuple, list)) else [x]
 
 
+@pytest.mark.long
 def test_integers_beside_what_is_differentiated() -> None:
     image, w, y = np.arange(12, dtype=np.uint8).reshape(3, 4) * np.uint8(20), np.array([0.1, 0.2, 0.3, 0.4]), np.ones(3)
 

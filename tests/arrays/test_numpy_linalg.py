@@ -107,6 +107,7 @@ def test_a_singular_matrix_has_a_determinant_and_its_derivatives() -> None:
     np.testing.assert_array_equal(grad(np.linalg.det)(np.zeros((3, 3))), np.zeros((3, 3)))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_stacks() -> None:
     a, b = RNG.normal(size=(2, 3, 4, 4)), RNG.normal(size=(2, 3, 4, 2))
@@ -144,6 +145,7 @@ def test_only_one_triangle_is_read() -> None:
     check_grads(lambda a: np.linalg.cholesky(a, upper=True), (lower.T,), modes=("fwd",))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_by_definition() -> None:
     a, b = positive(3), RNG.normal(size=3)

@@ -197,6 +197,7 @@ def test_differences_that_numpy_refuses() -> None:
         message(fun, np.arange(12.0).reshape(3, 4))
 
 
+@pytest.mark.long
 def test_slopes_of_differences() -> None:
     def steep(a, h):
         inside = np.gradient(np.outer(a, V), h, np.array([0.0, 1.0, 2.5]), edge_order=2)

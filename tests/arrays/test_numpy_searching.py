@@ -140,6 +140,7 @@ def test_sets_are_numpys():
     assert_alike(jit(np.unique)(a[:0]), np.unique(a[:0]))
 
 
+@pytest.mark.long
 def test_the_values_of_sets_are_differentiated():
     a, b = np.array([3.0, 1.0, 3.0, 2.0]), np.array([2.0, 5.0, 3.0])
 

@@ -29,6 +29,7 @@ def sorting(a, m, i, b):
             np.sort(i.astype(np.int32)[::-1]))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sorting_is_numpys():
     f = jit(sorting)

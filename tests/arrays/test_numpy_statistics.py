@@ -148,6 +148,7 @@ def test_covariances_are_numpys():
         assert_alike(f(*data(n, False)), together(*data(n, False)), **LAST_DIGITS)
 
 
+@pytest.mark.long
 def test_covariances_are_differentiated():
     _, m, _, w = data(4, False)
     jitad.check_grads(lambda m, w: (np.cov(m[:, 0], w) ** 2).sum() + np.corrcoef(m.T)[0, 2] ** 2, (m, w))

@@ -292,6 +292,7 @@ assert out == [True]
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("work", "before", "after"), [
     ("assert (f.grad(a) == 1.0).all()", "", "assert threading.stack_size() == 32768"),

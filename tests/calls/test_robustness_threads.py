@@ -107,6 +107,7 @@ def test_everything_at_once() -> None:
     together(work)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", range(len(pipeline.PIPELINE)), ids=[name for _, name, _ in pipeline.PIPELINE])
 def test_a_pass_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
     entries = list(pipeline.PIPELINE)

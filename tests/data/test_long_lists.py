@@ -474,6 +474,7 @@ def test_comprehensions_with_effects_are_written_out() -> None:
         assert same(jit(f)(FLOATS), f(FLOATS))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gradients_of_comprehensions() -> None:
     check_grads(lambda xs: sum([x * x * y for x, y in zip(xs, xs[1:])]), (FLOATS,))

@@ -165,6 +165,7 @@ def test_new_nodes_refer_to_those_of_the_arguments() -> None:
 EXPRESSION = (X() * X() + Const(3.0)) * (X() + Const(2.0))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_symbolic_differentiation_builds_the_derivative_and_evaluates_it() -> None:
     def slope_at(e: Any, x: Any) -> Any:

@@ -68,6 +68,7 @@ PASSES = {discounted: 1, likelihood: 1, two_sums: 1, read_by_the_loop: 2, on_one
 NUMBERS = (0.7, 0.9, 0.3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", PASSES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_gradient_is_that_of_differences_and_of_the_interpreter(f, n):

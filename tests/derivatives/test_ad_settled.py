@@ -443,6 +443,7 @@ def curves(a: Any) -> float:
     return total
 
 
+@pytest.mark.long
 def test_finished_elements_in_an_iteration_that_is_computed_again() -> None:
     a = np.random.default_rng(10).uniform(0.0, 1.0, (6, 5))
     text = jit(curves, grad=True).grad.inspect("adjoint", a)

@@ -79,6 +79,7 @@ def same(f: Any) -> Any:
     return f
 
 
+@pytest.mark.long
 def test_nested_in_loops_and_recursion() -> None:
     def deep(again: Any) -> Any:
         def f(x: float, n: int) -> float:
@@ -187,6 +188,7 @@ def test_bit_for_bit_as_without(fun: Any, x: Any, monkeypatch: pytest.MonkeyPatc
         assert value == value_cut and np.array_equal(slope, slope_cut), n
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fun, x", PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
 def test_with_vectors_to_rounding(fun: Any, x: Any) -> None:
     plain, *several = (jit(fun, grad=True, checkpoint=option).value_and_grad for option in (None, 3, True))
@@ -214,6 +216,7 @@ def test_the_binomial_schedule_is_the_best(n: int, c: int) -> None:
         assert ran.kept_frames <= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fun, x, option", [(uncounted, 0.7, True), (uncounted, 0.7, 3), (arrays, W, True)])
 def test_second_derivatives_of_cut_loops(fun: Any, x: Any, option: Any) -> None:
     v = np.ones_like(x) if isinstance(x, np.ndarray) else 1.0

@@ -606,6 +606,7 @@ UNIONS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(UNIONS)))
 def test_arguments_and_results_of_several_kinds(number: int) -> None:

@@ -137,6 +137,7 @@ def test_programs_of_the_benchmarks(name: str) -> None:
     on_device(fun, *args)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_examples() -> None:
     rng = np.random.default_rng(0)

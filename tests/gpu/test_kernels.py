@@ -43,6 +43,7 @@ def test_products_in_tiles() -> None:
     assert "a tile of 64 × 64 elements a block" in products.program.plan()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_where_arrays_of_gradients_are_added() -> None:
     """Of few elements in local memory, of many by atomics; deterministic programs keep an array for each thread."""

@@ -214,6 +214,7 @@ def test_additions(dtype: Any) -> None:
                      rtol=1e-5 if dtype == np.float32 else 1e-9)
 
 
+@pytest.mark.long
 def test_gradients_of_gathers() -> None:
     for fun in (lambda x, i: (x[i] ** 2).sum(), lambda x, i: (x.reshape(-1, 4)[i] ** 3).sum()):
         case = compiled(lambda x, i, f=fun: grad(f)(x, i), np.ones(8), np.zeros(5, np.int64))

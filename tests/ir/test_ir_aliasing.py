@@ -146,6 +146,7 @@ def test_arrays_share_memory_where_it_says_so() -> None:
     assert found(range(12)) > 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["get", "slice"])
 def test_a_wrong_row_is_found(name: str) -> None:

@@ -282,6 +282,7 @@ def test_deep_recursion() -> None:
     assert sys.getrecursionlimit() <= 10_000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_long_loops() -> None:
     """Linear in their length: otherwise they would not end."""

@@ -63,6 +63,7 @@ def test_formulations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             agree(value_and_grad(f, p.grad) if p.grad else f, *args)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_examples() -> None:
     rng = np.random.default_rng(0)

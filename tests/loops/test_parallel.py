@@ -780,6 +780,7 @@ def eliminated(x: Any) -> Any:
     return a
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("enough", [0, 1 << 50], ids=["on threads", "in place"])
 def test_loops_in_a_serial_loop(monkeypatch: pytest.MonkeyPatch, enough: int) -> None:
     """A run-time test decides between the threads and the loop as it is: results and exceptions are the same."""

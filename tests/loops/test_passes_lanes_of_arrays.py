@@ -66,6 +66,7 @@ def test_rows_of_a_table(f: Callable[..., Any], n: int) -> None:
         same(fast(x, move, back), f(x, move, back))
 
 
+@pytest.mark.long
 def test_gradients_of_a_table() -> None:
     def ends(x: Any, move: Any) -> float:
         a = table(x, move)
@@ -131,6 +132,7 @@ def choices(score: Any, move: Any) -> Any:
     return best_of, after
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 16, 23])
 def test_choices(n: int) -> None:
     score, move = RNG.normal(size=9), RNG.normal(size=(9, n))
@@ -158,6 +160,7 @@ def nearest_rows(p: Any, c: Any) -> float:
     return total
 
 
+@pytest.mark.long
 def test_rows_that_lanes_gather() -> None:
     fast = jit(nearest_rows)
     for d in (2, 3, 6):
@@ -312,6 +315,7 @@ def of_labels(scores: Any, labels: Any) -> float:
     return total
 
 
+@pytest.mark.long
 def test_elements_of_arrays_of_each_lane() -> None:
     fast, z = jit(of_labels), RNG.normal(size=(50, 6))
     at = RNG.integers(-6, 6, 50)

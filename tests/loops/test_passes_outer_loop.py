@@ -554,6 +554,7 @@ def summed_rows(x: Any, p: Any) -> float:
     return loss
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", (5, 40))
 def test_states_that_rows_read_on_their_way_under_fast_math(n: int) -> None:
     """Sums along rows may be reordered, and vectors along them are better; a state may not."""

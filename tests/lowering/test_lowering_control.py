@@ -146,6 +146,7 @@ def test_levels(level: int) -> None:
     assert irgen.same(want, invoke(module, "f", [10, 0.3], Options(level=level)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 def test_random_scalar_programs(seed: int) -> None:
     module, args = irgen.generate(seed, arrays=False), irgen.arguments(seed, arrays=False)

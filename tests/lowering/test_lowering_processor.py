@@ -83,6 +83,7 @@ def test_what_no_code_is_made_of_may_be_lacking(monkeypatch: pytest.MonkeyPatch)
     assert {"-pku", "-clwb", "+avx512f"} <= set(have)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_code_and_its_files_on_disk_are_those_of_the_processor(tmp_path: Path) -> None:
     """Vectors, libmvec's functions, and the routines that later processes read."""

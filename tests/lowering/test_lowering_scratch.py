@@ -322,6 +322,7 @@ def test_options_change_nothing(f: Callable[..., float], options: dict[str, Any]
         np.testing.assert_allclose(other.grad(X, n), plain.grad(X, n), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [layers, carried, sizes], ids=lambda f: f.__name__)
 def test_second_order(f: Callable[..., float]) -> None:
     def second(x: Any) -> Any:
@@ -329,6 +330,7 @@ def test_second_order(f: Callable[..., float]) -> None:
     np.testing.assert_allclose(jit(second)(X), interpret(second, X), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_pullbacks_that_are_kept() -> None:
     """Two forward sweeps before the first reverse sweep; and sweeps in a loop."""

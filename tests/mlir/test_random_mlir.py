@@ -35,6 +35,7 @@ def test_random_programs() -> None:
     compare(cases)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_mlir
 @pytest.mark.parametrize("right, wrong", [

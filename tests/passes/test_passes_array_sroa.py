@@ -246,6 +246,7 @@ def turning(r: Any, w: Any, n: int) -> Any:
     return (r * r).sum() + r[0, 1]
 
 
+@pytest.mark.long
 def test_both_sizes_of_a_matrix() -> None:
     r = np.array([[1.0, 0.2], [-0.3, 0.8]])
     check_grads(lambda r, w: turning(r, w, 3), (r, 0.7), order=2, rtol=1e-4, atol=1e-5)

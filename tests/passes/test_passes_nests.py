@@ -279,6 +279,7 @@ def projected(a: Any, b: Any, w: Any, m: int) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["scores", "projected"])
 def test_products_of_vectors_in_loops(name: str) -> None:
     f, rng = {"scores": scores, "projected": projected}[name], np.random.default_rng(3)

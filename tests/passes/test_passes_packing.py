@@ -68,6 +68,7 @@ def test_structures() -> None:
     assert copies(pairs, p, w, 5) >= 2
 
 
+@pytest.mark.long
 def test_rows() -> None:
     rng = np.random.default_rng(1)
     compiled = jit(steps, grad=(0, 1))

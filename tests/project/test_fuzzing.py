@@ -41,6 +41,7 @@ def test_once_wrong(path: Path) -> None:
     assert str(verdict(path.read_text(), check.ALL - AS_EVER)) == "ok"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_random_programs(block: int) -> None:
