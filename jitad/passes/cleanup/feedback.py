@@ -43,8 +43,11 @@ def branch_on_feedback(func: Function, loop: Loop, dom: Dominators) -> bool:
 
     Returns True if there are any.
     """
+    sides = arms_of(loop, dom)
+    if not sides and not any(op.name == "select" for b in loop.blocks for op in b.ops):
+        return False
     late = _Late(loop, dom, _slow_cycles(loop, dom))
-    for arms in arms_of(loop, dom):
+    for arms in sides:
         _mark(arms, late)
     mapping: Mapping = {}
     todo = [b for b in func.blocks if b in loop.blocks]

@@ -18,6 +18,7 @@ from collections.abc import Container, Iterable
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
+from ...ir.dominance import strongly_connected
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar
@@ -31,10 +32,9 @@ MOST = 3
 def split_states(func: Function, loop: Loop, known: Counted, functions: Container[str]) -> bool:
     """Split a loop of one block if ``functions`` of its states are not part of the recurrence."""
     head = loop.head
-    found = [(op, _before(head, known, op.operands)) for op in head.ops if op.name in functions]
-    found = [(op, needed) for op, needed in found if op not in needed and any(p in needed for p in head.params[1:])]
-    ahead = {x for _, needed in found for x in needed}
-    if all(op in ahead for op, _ in found) or not _may_run_ahead(head, ahead):
+    found = _functions_of_states(loop, functions)
+    ahead = _before(head, known, [v for op in found for v in op.operands])
+    if all(op in ahead for op in found) or not _may_run_ahead(head, ahead):
         return False
     moving = _moving(head, known, ahead)
     rest = [op for op in (*head.ops, head.term) if op is not None and op not in ahead]
@@ -48,6 +48,26 @@ def split_states(func: Function, loop: Loop, known: Counted, functions: Containe
         return False
     _Strips(func, loop, known, [op for op in head.ops if op in ahead], kept, moving).run(ahead)
     return True
+
+
+def _functions_of_states(loop: Loop, functions: Container[str]) -> list[Op]:
+    """The functions of what the loop carries that are not part of a recurrence."""
+    head, states = loop.head, {*loop.head.params[1:]}
+    for op in head.ops:
+        if not states.isdisjoint(op.operands):
+            states.update(op.results)
+    found = [op for op in head.ops if op.name in functions and not states.isdisjoint(op.operands)]
+    if not found:
+        return []
+    following: dict[Value, list[Value]] = {v: [] for v in states}
+    for op in head.ops:
+        for v in following.keys() & op.operands:
+            following[v] += op.results
+    for p, v in zip(head.params, loop.back_edge().args):
+        if v in following and p in following:
+            following[v].append(p)
+    cycles = {v for part in strongly_connected(following, following) if len(part) > 1 for v in part}
+    return [op for op in found if op.result not in cycles]
 
 
 def _before(head: Block, known: Counted, values: Iterable[Value]) -> set[Op | Value]:
