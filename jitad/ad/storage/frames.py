@@ -7,6 +7,7 @@ the reverse sweep read them there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import takewhile
 
 from ...ir.builder import Builder
@@ -14,7 +15,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64, STACK, Array, Scalar, Type, dtype_of
 from ...passes.analysis.loops import Loop, counted
-from ...passes.analysis.sizes import Size
+from ...passes.analysis.sizes import Size, Solver
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from .homes import FREE, REDONE, Homes
@@ -124,11 +125,15 @@ class Frames(Homes):
         final = loop.exit.add_param(type, hint)
         return param, final
 
+    @cached_property
+    def _solver(self) -> Solver:
+        return Solver(self.sweep.func)
+
     def _fixed_sizes(self, back: LoopBack, v: Value) -> list[Size] | None:
         """The sizes of an array that is saved as a row, so that several threads may run the iterations."""
         if not self.sweep.module.parallel or back.loop not in self.divisible:
             return None
-        return fixed_sizes(self.sweep.func, self.dom, back.loop, v)
+        return fixed_sizes(self._solver, self.dom, back.loop, v)
 
     def _indexed_frame(self, back: LoopBack, v: Value, end: Value, sizes: Sequence[Size] = ()) -> Op:
         """Case 3: one array indexed by the iteration, and by those of the loops around it in a regular nest.

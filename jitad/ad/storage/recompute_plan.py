@@ -34,6 +34,7 @@ from ...ir.ops import OPS, TRANSCENDENTAL
 from ...ir.types import Array, Scalar
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
+from ...passes.analysis.sizes import Solver
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
 from . import late_cotangents, late_results, nests
@@ -105,7 +106,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     found = {loop: replace(plan, merged=plan.merged or plan.carried) for loop, plan in found.items()
              if not plan.carried or order_free(reverse, plan.back)}
     kept = [replace(plan, kept=True) for loop, plan in possible.items()
-            if loop not in found and (_needs_stack(sweep, reverse, loop, True) if sweep.module.parallel
+            if loop not in found and (_divides_anew(sweep, reverse, loop) if sweep.module.parallel
                                       else _saves_states(sweep, reverse, loop))
             and order_free(reverse, plan.back, by_parts=True)]
     chosen = [*found.values(), *kept]
@@ -141,21 +142,27 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
     return tuple(found)
 
 
-def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop, arrays_in_rows: bool = False) -> bool:
+def _divides_anew(sweep: ThereAndBack, reverse: Reverse, loop: Loop) -> bool:
+    """True if only iterations that are computed again can be divided between threads in the reverse sweep.
+
+    Not around products of matrices: to recompute these takes long, and threads divide them anyway.
+    """
+    products = any(op.name == "matmul" for block in loop.blocks for op in block.ops)
+    return not products and _needs_stack(sweep, reverse, loop, Solver(sweep.func))
+
+
+def _needs_stack(sweep: ThereAndBack, reverse: Reverse, loop: Loop, sizes: Solver | None = None) -> bool:
     """True if the reverse sweep of ``loop`` reads what would be saved in each of its iterations on a stack.
 
-    ``arrays_in_rows``: not so arrays of fixed sizes, nor those of a loop around products of matrices.  To recompute
-    these takes long, and threads divide them anyway.
+    With ``sizes``, arrays whose sizes are known before the loop would be rows of one array.
     """
-    if arrays_in_rows and any(op.name == "matmul" for block in loop.blocks for op in block.ops):
-        return False
     rows = {x for x in _inner(loop) if x is loop or loop in regular_nest(sweep.forest.dom, x)}
     for v in dict.fromkeys(_read_by(reverse.of(loop), loop)):
         level = sweep.forest.loop_of(v.block)
         if not isinstance(v.type, Array):
             if level not in rows and not _is_made_again(v, loop):
                 return True
-        elif not arrays_in_rows or level is not loop or fixed_sizes(sweep.func, sweep.forest.dom, loop, v) is None:
+        elif sizes is None or level is not loop or fixed_sizes(sizes, sweep.forest.dom, loop, v) is None:
             return True
     return False
 

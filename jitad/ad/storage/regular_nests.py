@@ -19,7 +19,7 @@ may store to them: the gradient of Heston's model with stored paths takes 0.57 o
 from __future__ import annotations
 
 from ...ir.dominance import Dominators
-from ...ir.graph import Block, Function, Value
+from ...ir.graph import Block, Value
 from ...ir.types import Array
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
@@ -60,12 +60,11 @@ def _always_runs(dom: Dominators, loop: Loop, latch: Block) -> bool:
     return test is not None and test.name == "lt" and test.operands[0].const == 0 and test.operands[1] is known.trip
 
 
-def fixed_sizes(func: Function, dom: Dominators, loop: Loop, v: Value) -> list[Size] | None:
+def fixed_sizes(sizes: Solver, dom: Dominators, loop: Loop, v: Value) -> list[Size] | None:
     """The sizes of an array that each iteration of ``loop`` makes, if they are known before the loop."""
     if not isinstance(v.type, Array) or loop.preheader is None or loop.latch is None \
             or not dom.dominates(v.block, loop.latch):
         return None
-    solver = Solver(func)
-    found = [solver.size((v, axis)) for axis in range(v.type.rank)]
+    found = [sizes.size((v, axis)) for axis in range(v.type.rank)]
     known = [size if isinstance(size, Value) else size[0] for size in found if not isinstance(size, int)]
     return found if all(dom.dominates(x.block, loop.preheader) for x in known) else None
