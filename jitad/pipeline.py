@@ -34,6 +34,7 @@ from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.loop_unswitch import loop_unswitch
 from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
+from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
 from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.induction_variables import induction_variables
@@ -128,6 +129,17 @@ def _on_nests(change: Callable[[Module], bool]) -> Pass:
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
 
+def _remove_checks(module: Module) -> None:
+    """Normal form, and what removes the checks that always hold."""
+    to_cps(module)
+    simplify(module)
+    cse(module)
+    licm(module, checks_in_place=True)
+    loop_counters(module)
+    induction_variables(module)
+    check_elimination(module)
+
+
 # (stage, name, pass): the last entry of a stage completes it.
 PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
@@ -136,6 +148,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "base_case_inlining", _plain(base_case_inlining)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
+    ("cps", "similar_loops", lambda module, roots: similar_loops(module, _remove_checks)),
     ("cps", "recursion_batching", _plain(recursion_batching)),
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),

@@ -24,6 +24,7 @@ FEW = 600
 of a matrix has 110 before checks of indices are removed, for which its caller has to be known: a filter of images with
 three calls took twice as long, its gradient six times.
 """
+LARGEST_WITH_LOOPS = 600
 LIBRARY = os.path.join(PACKAGE, "frontend", "arrays", "library") + os.sep
 """The folder of NumPy functions written in Python.  Their exceptions are reported at the user's call."""
 LARGEST_CALLER = 4000
@@ -91,7 +92,18 @@ def _wanted(callee: Function, size: int, calls: int, once: bool, caller_size: in
         return bool(wish == "always")
     if once and min(size, caller_size) <= SMALL:         # the result is hardly larger than one of the two
         return True
-    return (once or size <= SMALL or size * calls <= FEW) and size + caller_size <= LARGEST_CALLER
+    most = LARGEST_WITH_LOOPS if not once and _has_a_loop(callee) else LARGEST_CALLER
+    return (once or size <= SMALL or size * calls <= FEW) and size + caller_size <= most
+
+
+def _has_a_loop(func: Function) -> bool:
+    """True if a block may be executed again, in a function all of whose blocks are reachable."""
+    before = set[Block]()
+    for b in func.blocks:
+        before.add(b)
+        if b.term is not None and any(e.block in before for e in b.term.edges):
+            return True
+    return False
 
 
 def _raise_at(module: Module, body: list[Block], loc: Loc) -> None:
