@@ -129,6 +129,10 @@ def _on_nests(change: Callable[[Module], bool]) -> Pass:
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
 
+def _similar_loops(module: Module) -> bool:
+    return similar_loops(module, _remove_checks)
+
+
 def _remove_checks(module: Module) -> None:
     """Normal form, and what removes the checks that always hold."""
     to_cps(module)
@@ -148,7 +152,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "base_case_inlining", _plain(base_case_inlining)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
-    ("cps", "similar_loops", lambda module, roots: similar_loops(module, _remove_checks)),
+    ("cps", "similar_loops", _plain(_similar_loops)),
     ("cps", "recursion_batching", _plain(recursion_batching)),
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
@@ -248,6 +252,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset((
+    "similar_loops",
     "recursion_batching",
     "scalarise",
     "interchange",
@@ -320,7 +325,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "correlated_branches": correlated_branches,
-    "recursion_batching": recursion_batching, "size_numbering": size_numbering,
+    "similar_loops": _similar_loops, "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,
     "size_versions": size_versions, "last_choice": last_choice,

@@ -2,8 +2,8 @@
 
 A program with hundreds of loops, which Python has generated or unrolled, has few different ones.  Each of these is
 differentiated, optimised and made machine code once, and compile time grows with the calls only.  Two loops are
-*similar* if they have the same ops in the same order.  The values from outside and those floats that differ are
-arguments of the function::
+*similar* if they have the same ops in the same order.  What they read from outside is passed to the function, and so
+are floats in the place of constants that differ::
 
     ^before: jump ^loop(0, %x)                         ^before: call @f.loop(%x, %n, 1.06) -> ^after
     ^loop(%i, %v): branch lt %i, %n, ^body, ^after  →
@@ -45,8 +45,6 @@ def similar_loops(module: Module, remove_checks: Callable[[Module], None]) -> bo
 
     ``remove_checks`` brings a module into normal form, and removes the checks that always hold.
     """
-    if module.gpu:                                           # loops are kernels there, or belong to them
-        return False
     changed = False
     for func in list(module.functions.values()):
         forest = loop_forest(func)
@@ -56,8 +54,8 @@ def similar_loops(module: Module, remove_checks: Callable[[Module], None]) -> bo
                 if (shape := region.shape(module)) is not None:
                     groups.setdefault(shape, []).append(region)
             merged = [_merge(module, func, group, remove_checks) for group in groups.values() if len(group) >= LEAST]
-            if any(merged):
-                substitute(func, {v: w for pairs in merged for v, w in pairs.items()})
+            if replaced := [pairs for pairs in merged if pairs is not None]:
+                substitute(func, {v: w for pairs in replaced for v, w in pairs.items()})
                 remove_unreachable(func)
                 changed = True
     return changed
@@ -66,20 +64,22 @@ def similar_loops(module: Module, remove_checks: Callable[[Module], None]) -> bo
 class _Region:
     """The blocks of a loop, which ``before`` enters by a jump, and which lead to ``after`` only.
 
-    ``outside``: the values from outside that it reads, in order.  ``numbers``: the float constants, each at each use.
-    ``left``: the values that are read after it.
+    ``outside``: the arrays and integers from outside that it reads, in order.  ``floats``: the floats from outside and
+    the float constants, once for each use, so that one may take the place of several others.
+    ``values``: the region's own, in order.  ``left``: those that are read after it.  ``constants``: its constants that
+    are read after it.
     """
 
     def __init__(self, before: Block, after: Block, blocks: list[Block]) -> None:
         self.before, self.after, self.blocks = before, after, blocks
         self.outside: dict[Value, int] = {}
-        self.numbers: list[Value] = []
+        self.floats: list[Value] = []
         self.left: dict[Value, None] = {}
-        self.known: dict[Value, Hashable] = {}
+        self.constants: dict[Value, None] = {}
+        self.values = [v for b in blocks for v in (*b.params, *(
+            r for op in b.ops if op.name != "const" for r in op.results))]
+        self.known: dict[Value, Hashable] = {v: i for i, v in enumerate(self.values)}
         self._places = {b: i for i, b in enumerate(blocks)} | {after: -1}
-        for b in blocks:
-            for v in (*b.params, *(r for op in b.ops if op.name != "const" for r in op.results)):
-                self.known[v] = len(self.known)
 
     def ops(self) -> Iterator[Op]:
         """The terminator that enters the region, then its ops but for constants."""
@@ -88,13 +88,9 @@ class _Region:
         for b in self.blocks:
             yield from (op for op in b.all_ops() if op.name != "const")
 
-    def results(self) -> list[Value]:
-        """What the function returns: the parameters of ``after``, then the values that are read there."""
-        return [*self.after.params, *sorted(self.left, key=self.known.__getitem__)]    # type: ignore[arg-type]
-
     def shape(self, module: Module) -> Hashable | None:
         """A key, which is equal for similar regions, or None for a region that has to stay."""
-        if any(v.const is not None or not isinstance(v.type, (Scalar, Array)) for v in self.results()):
+        if not all(isinstance(v.type, (Scalar, Array)) for v in (*self.after.params, *self.left)):
             return None
         found: list[Hashable] = [tuple([p.type for b in self.blocks for p in b.params])]
         for op in self.ops():
@@ -107,26 +103,22 @@ class _Region:
             else:
                 found.append(key(op, operands) if op.name in OPS else (op.name, *operands))
             found += [(self._places[e.block], *map(self._stands_for, e.args)) for e in op.edges]
-        return *found, *(self.known[v] for v in self.results() if v in self.known)
+        return tuple(found)
 
     def _stands_for(self, v: Value, depth: int = LONGEST) -> Hashable:
-        """A value's number in the region or outside, the type of a float constant, another constant, or a formula."""
-        if v.const is not None:
-            if not _is_number(v):
-                return "const", v.type, repr(v.const)
-            self.numbers.append(v)
-            return "number", v.type
+        """A value's number in the region or outside, the type of a float, another constant, or a formula."""
         if v not in self.known:
+            if isinstance(v.type, Scalar) and v.type.is_float:
+                self.floats.append(v)
+                return "float", v.type
+            if v.const is not None:
+                return "const", v.type, repr(v.const)
             if _is_made_again(v) and depth:
                 assert v.op is not None
                 self.known[v] = key(v.op, [self._stands_for(x, depth - 1) for x in v.op.operands])
             else:
                 self.known[v] = "outside", self.outside.setdefault(v, len(self.outside)), v.type
         return self.known[v]
-
-
-def _is_number(v: Value) -> bool:
-    return v.const is not None and isinstance(v.type, Scalar) and v.type.is_float
 
 
 def _is_made_again(v: Value) -> bool:
@@ -147,7 +139,7 @@ def _regions(func: Function, forest: LoopForest) -> list[_Region]:
         for op in b.all_ops():
             for v in op.used():
                 if (home := homes.get(v.block)) is not own and home is not None:
-                    home.left[v] = None
+                    (home.left if v.const is None else home.constants)[v] = None
     return found
 
 
@@ -163,48 +155,70 @@ def _region(loop: Loop, forest: LoopForest) -> _Region | None:
 
 
 def _merge(module: Module, func: Function, group: list[_Region],
-           remove_checks: Callable[[Module], None]) -> dict[Value, Value]:
+           remove_checks: Callable[[Module], None]) -> dict[Value, Value] | None:
     """Make a function of the first of some similar regions, and call it in place of each.
 
-    Returns what replaces the values that were read after the regions; nothing changes if the function may raise.
+    Returns what replaces the values that were read after the regions, or None if the function might raise.
     """
     first = group[0]
-    params: dict[Hashable, int] = {}                         # the numbers of all regions at a use, and a parameter's
-    slots: list[int | None] = []
-    picked: list[int] = []                                   # for each of these parameters, one of its uses
-    for use, same in enumerate(zip(*(region.numbers for region in group))):
-        found = tuple([repr(v.const) for v in same])
-        number = None if len(set(found)) == 1 else params.setdefault((same[0].type, found), len(params))
-        if number == len(picked):
-            picked.append(use)
-        slots.append(None if number is None else len(first.outside) + number)
-    kinds = [v.type for v in (*first.outside, *(first.numbers[use] for use in picked))]
-    callee = Function(module.unique_name(f"{func.name}.loop"), kinds, [v.type for v in first.results()],
+    slots, picked = _parameters(group)
+    left = sorted({i for region in group for i, v in enumerate(region.values) if v in region.left})
+    given = [*first.outside, *(first.floats[use] for use in picked)]
+    taken = [*first.after.params, *(first.values[i] for i in left)]
+    callee = Function(module.unique_name(f"{func.name}.loop"), [v.type for v in given], [v.type for v in taken],
                       [v.hint for v in first.outside])
-    callee.attrs["inline"], callee.loc = "never", func.loc
-    _fill(callee, first, slots)
+    callee.attrs, callee.loc = {k: v for k, v in func.attrs.items() if k == "checkpoint"}, func.loc
+    callee.attrs["inline"] = "never"
+    _fill(callee, first, slots, left)
     alone = Module()
     alone.add(callee)
     alone.exceptions, alone.fastmath = module.exceptions, module.fastmath
     remove_checks(alone)
-    replaced: dict[Value, Value] = {}
     if any("exc" in op.attrs for op in callee.all_ops()):
-        return replaced
+        return None
     module.add(callee)
+    replaced: dict[Value, Value] = {}
     for region in group:
-        b = Builder(region.before, region.before.term.loc)      # type: ignore[union-attr]
+        assert region.before.term is not None
+        b = Builder(region.before, region.before.term.loc)
         region.before.term = None
-        numbers = [b.const(region.numbers[use].const, region.numbers[use].type) for use in picked]    # type: ignore[arg-type]
-        results = region.results()
-        values = b.call_then(callee.name, [*region.outside, *numbers], [v.type for v in results])
+        replaced |= {v: _again(b, v) for v in region.constants}
+        floats = [v if v.const is None else _again(b, v) for v in (region.floats[use] for use in picked)]
+        results = b.call_then(callee.name, [*region.outside, *floats], callee.result_types)
         count = len(region.after.params)
-        b.jump(region.after, values[:count])
-        replaced |= zip(results[count:], values[count:])
+        b.jump(region.after, results[:count])
+        replaced |= zip((region.values[i] for i in left), results[count:])
     return replaced
 
 
-def _fill(callee: Function, region: _Region, slots: list[int | None]) -> None:
-    """Copy a region into a function; ``slots``: for each use of a number, the parameter, or None for the number."""
+def _parameters(group: list[_Region]) -> tuple[list[int | None], list[int]]:
+    """For each use of a float, the number of its parameter, or None if it is one constant in all regions.
+
+    Behind that, for each parameter one of its uses.  Uses share a parameter if they agree in every region.
+    """
+    params: dict[Hashable, int] = {}
+    slots: list[int | None] = []
+    picked: list[int] = []
+    for use, same in enumerate(zip(*(region.floats for region in group))):
+        found = tuple([v if v.const is None else repr(v.const) for v in same])
+        fixed = len(set(found)) == 1 and same[0].const is not None
+        number = None if fixed else params.setdefault((same[0].type, found), len(params))
+        if number == len(picked):
+            picked.append(use)
+        slots.append(number)
+    return slots, picked
+
+
+def _again(b: Builder, constant: Value) -> Value:
+    return b.const(constant.const, constant.type)      # type: ignore[arg-type]
+
+
+def _fill(callee: Function, region: _Region, slots: list[int | None], left: list[int]) -> None:
+    """Copy a region into a function.
+
+    ``slots``: for each use of a float, its parameter among those of floats, or None for the constant.  ``left``: the
+    values that are returned besides.
+    """
     term, entry = region.before.term, Builder(callee.entry, callee.loc)
     assert term is not None
     values: dict[Value, Value] = dict(zip(region.outside, callee.params))
@@ -213,22 +227,25 @@ def _fill(callee: Function, region: _Region, slots: list[int | None]) -> None:
     params = [done.add_param(p.type) for p in region.after.params]
     callee.entry.term = clone_op(term, values)
     callee.entry.term.block = callee.entry
-    numbers = iter(slots)
+    uses = iter(slots)
 
     def given(v: Value) -> Value:
+        if v.const is None and v in values:
+            return values[v]
+        if isinstance(v.type, Scalar) and v.type.is_float:
+            slot = next(uses)
+            return _again(entry, v) if slot is None else callee.params[len(region.outside) + slot]
         if v.const is not None:
-            slot = next(numbers) if _is_number(v) else None
-            return entry.const(v.const, v.type) if slot is None else callee.params[slot]      # type: ignore[arg-type]
-        if v not in values:
-            assert v.op is not None
-            operands = [given(x) for x in v.op.operands]
-            copy = clone_op(v.op, values)
-            copy.operands = operands
-            append(callee.entry, copy)
+            return _again(entry, v)
+        assert v.op is not None                              # an integer that is made again
+        operands = [given(x) for x in v.op.operands]
+        copy = clone_op(v.op, values)
+        copy.operands = operands
+        append(callee.entry, copy)
         return values[v]
 
     copies = [callee.entry.term, *(op for x in region.blocks for op in blocks[x].all_ops() if op.name != "const")]
     for op, copy in zip(region.ops(), copies):
         copy.operands, copy.loc = [given(v) for v in op.operands], callee.loc
         copy.edges = [Edge(blocks[e.block], [given(v) for v in e.args]) for e in op.edges]
-    Builder(done, callee.loc).ret([*params, *(values[v] for v in region.results()[len(params):])])
+    Builder(done, callee.loc).ret([*params, *(values[region.values[i]] for i in left)])
