@@ -313,8 +313,9 @@ class Flow:
         targets = [e.block for e in op.edges]
         detours: list[tuple[str, Edge]] = []
         labels: list[str] = []
+        kept = _keeps_branch(op)
         for e in op.edges:
-            if targets.count(e.block) == 1 and self._plain_edge(e):
+            if targets.count(e.block) == 1 and self._plain_edge(e) and not (kept and e is op.edges[0]):
                 self._arrive(e.block, [self.fn.values[v] for v in e.args])
                 labels.append(self._label(e.block))
             else:
@@ -327,6 +328,8 @@ class Flow:
             code.switch(selector, labels)
         for label, e in detours:
             code.start(label)
+            if kept and e is op.edges[0]:
+                code.call_void('asm sideeffect "", ""', note=" memory(none) nounwind")
             self._go(e)
 
     def _call(self, op: Op) -> None:
@@ -349,6 +352,16 @@ class Flow:
         for i, (t, x) in enumerate(parts, 1):
             out = code.insert(struct, out, t, x, i, hint="r")
         code.ret(struct, out)
+
+
+def _keeps_branch(op: Op) -> bool:
+    """True for a rare branch that LLVM would make selections of in spite of its weight: it computes the likely side
+    ahead, if the other one computes nothing.
+    """
+    if not op.attrs.get("rare"):
+        return False
+    update, other = (e.block for e in op.edges)
+    return not update.ops and bool(other.ops) and other not in update.successors()
 
 
 def _postponed_checks(block: Block) -> dict[Op, Op]:
