@@ -72,8 +72,9 @@ def rare_updates(module: Module) -> bool:
     for _, _, loop in loops:
         if len(loop.blocks) > 1 and not loop.children:
             _mark(loop)
-    found = [_is_plain(loop) and _branch(func, loop, module.fastmath) or not loop.children and _is_short(loop)
-             and branch_on_feedback(func, loop, dom) for func, dom, loop in loops]
+    left = {loop for _, forest in forests for loop in forest.open_loops()}        # what they define is read elsewhere too
+    found = [loop not in left and _is_plain(loop) and _branch(func, loop, module.fastmath) or not loop.children
+             and _is_short(loop) and branch_on_feedback(func, loop, dom) for func, dom, loop in loops]
     return any(found)
 
 

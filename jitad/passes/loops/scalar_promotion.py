@@ -32,7 +32,6 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
-from ..analysis.affine import Affine
 from ..analysis.cfg import resolve
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
@@ -225,13 +224,9 @@ class _Apart(Walk):
 
     def op(self, op: Op) -> bool:
         for update in self.goals.get(op, ()):
-            if any(map(self._differ, op.operands[1:], update.operands[2:])):
+            if any(map(self.are_apart, op.operands[1:], update.operands[2:])):
                 self.proved.add((op, update))
         return super().op(op)
-
-    def _differ(self, x: Value, y: Value) -> bool:
-        between = self.ranges.form(x).minus(self.ranges.form(y))
-        return any(self.prover.proves(between.times(sign).plus(Affine(-1))) for sign in (1, -1))
 
 
 def _promote(ops: list[Op], loop: Loop, e: Element) -> None:
