@@ -19,6 +19,7 @@ from ..math import casts, libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
 from ..planning.fma_control import has_free_sums
+from ..planning.row_accesses import stays_scalar
 from ..planning.wrapped_indices import WrappedIndex
 from ..threads import parallel_calls
 from ..threads.safepoints import Polling
@@ -157,6 +158,8 @@ class Flow:
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
+                if branches and stays_scalar(loop, self.fn.forest.dom):
+                    return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
                 sums = has_free_sums(loop, self.fn.options.fastmath)
                 if term is not None and term.attrs.get("wide"):
                     self.fn.width = self.fn.target.full_width
