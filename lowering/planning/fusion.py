@@ -9,6 +9,8 @@ linearity of arrays preserves the memory that they view.  An *expression* (it co
 is lazy if all its readers are computed in one site in its own block, and nothing consumes its operands before that
 site.  The site itself may consume them if each element reads only what it then replaces (``own_places``).
 
+Functions without a vector version have loops of their own, so that others become vectors.
+
 *Reuse*: a stored elementwise result takes over the buffer of an operand that has no later reader.
 *Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.
 """
@@ -30,6 +32,7 @@ from .op_traits import (
     inserts_ones,
     is_block,
     is_by_vector,
+    is_called,
     is_flat,
     is_full,
     is_transcendental,
@@ -180,10 +183,12 @@ class _Planner:
 
     def _decide(self, op: Op, v: Value) -> None:
         users = [(u, i) for u, i in self.users.get(v, ()) if u.name != "dim"]
-        can = op.name in ON_DEMAND and (op.name != "reshape" or inserts_ones(op))
+        can = op.name in ON_DEMAND and (op.name != "reshape" or inserts_ones(op)) and not is_called(op)
         if not can or not all(self._accepts(u, i) for u, i in users):
             return
         self.sites[v] = self._sites(users)
+        if OPS[op.name].vector and any(map(is_called, self.sites[v])):
+            return
         products = [s for s in self.sites[v] if s.name == "matmul"]
         if products and not exchanges(op) and not (is_block(op) and all(map(is_by_vector, products))):
             return

@@ -27,6 +27,7 @@ from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
 from .fusion import Plan
+from .op_traits import is_called
 
 LIMIT = 16            # members that may be stored; each keeps pointers in registers
 LONGEST = 64          # members, since the time of LLVM's vectoriser is quadratic in a loop's length
@@ -128,7 +129,7 @@ def _is_member(plan: Plan, op: Op) -> bool:
         return bool(op.attrs.get("acc")) and all(step.const == 1 for step in op.operands[3::2])
     if not op.results or not is_array(op.results[0]) or op.name == "stop":
         return False
-    return OPS[op.name].elementwise and op.results[0] not in plan.accumulate
+    return OPS[op.name].elementwise and not is_called(op) and op.results[0] not in plan.accumulate
 
 
 def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Readers) -> _Group | None:

@@ -101,6 +101,12 @@ def is_full(v: Value) -> bool:
     return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
 
 
+def is_called(op: Op) -> bool:
+    """True for a function without a vector version, as ``lgamma``: the loop that calls it is not vectorised."""
+    definition = OPS[op.name]
+    return definition.transcendental and not definition.vector
+
+
 def is_transcendental(lazy: Collection[Value], op: Op) -> bool:
     """True if ``op``, or a lazy operand that is computed inside it, is a transcendental function."""
     seen, todo = {op}, [op]

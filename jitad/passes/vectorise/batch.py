@@ -1,10 +1,11 @@
-"""Batches the matrix-vector products of a loop into matrix-matrix products.
+"""Batches the products of a loop with a matrix, or a vector, into products of matrices.
 
-A loop that reads element ``i`` of arrays and stores element ``i`` of others (``vmap``, or the same loop in Python) can
-execute many iterations together.  Each value becomes an array with an additional first axis, and ``W @ x`` becomes
-``X @ W.T``.  This pays only where there is such a product: otherwise the loop keeps its intermediates in registers.
-The loop is strip-mined into chunks, so that the intermediates of a chunk stay in the cache.  ``batch_rules.py`` has the
-rule of each op::
+A loop that reads element ``i`` of arrays and stores element ``i`` of others (``vmap``, or the same loop in Python), or
+adds up what follows from them, can execute many iterations together.  Each value becomes an array with an additional
+first axis, ``W @ x`` becomes ``X @ W.T`` and ``x @ w`` becomes ``X @ w``.  This pays only where there is such a
+product: otherwise the loop keeps its intermediates in registers.  The loop is strip-mined into chunks, so that the
+intermediates of a chunk stay in the cache.  What is added to a carried number stays in the order of the iterations, in
+a loop of its own.  ``batch_rules.py`` has the rule of each op::
 
     ^loop(i, out):                        ^loop(c, out):                # for each chunk of CHUNK iterations
       x := get(xs, i)                       X := slice(xs, c * CHUNK, length)
@@ -14,11 +15,11 @@ rule of each op::
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array, dims_of
+from ...ir.types import I64, Array, Scalar, dims_of
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .batch_rules import NoRows, Rows
@@ -38,13 +39,13 @@ def batch(module: Module) -> None:
 
 
 def _pays(head: Block) -> bool:
-    """True if the loop multiplies a loop-invariant matrix with a vector that it computes."""
-    return any(op.name == "matmul" and _matrix_and_vector(op, head) for op in head.ops)
+    """True if the loop multiplies a loop-invariant matrix or vector with a vector that it computes."""
+    return any(op.name == "matmul" and any(_fixed_and_vector(x, y, head)
+                                           for x, y in (op.operands, op.operands[::-1])) for op in head.ops)
 
 
-def _matrix_and_vector(op: Op, head: Block) -> bool:
-    x, y = op.operands if len(dims_of(op.operands[0].type)) == 2 else op.operands[::-1]
-    return (len(dims_of(x.type)), len(dims_of(y.type))) == (2, 1) and x.block is not head and y.block is head
+def _fixed_and_vector(x: Value, y: Value, head: Block) -> bool:
+    return len(dims_of(y.type)) == 1 and x.block is not head and y.block is head
 
 
 def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
@@ -52,38 +53,47 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
     head, leave = loop.head, loop.exit
     assert loop.preheader is not None and loop.preheader.term is not None and head.term is not None
     assert leave is not None
-    stores = stores_of(loop)
+    sums = sums_of(loop)
+    stores = stores_of(loop, set(sums.values()))
     if stores is None:
         return
+    count = len(func.blocks)
     chunks = func.new_block(head.name)
     it = chunks.add_param(I64, known.iv.hint)
-    params = [chunks.add_param(p.type, p.hint) for p in head.params[1:]]
+    params = {p: chunks.add_param(p.type, p.hint) for p in head.params[1:]}
     b = Builder(chunks, head.term.loc)
     start = b.mul(it, CHUNK)
     test = head.term.operands[0]
-    bound = {*head.params, known.next, test, *(op.result for op in stores)}
-    rows = Rows(b, known.iv, start, b.minimum(b.sub(known.trip, start), CHUNK), bound)
+    bound = {*head.params, known.next, test, *(op.result for op in (*stores, *sums))}
+    rows = Rows(b, known.iv, start, b.minimum(b.sub(known.trip, start), CHUNK), bound, late_checks=True)
     counting = {known.next.op, test.op}
     new: dict[Value, Value] = {known.next: known.trip}
+    terms: dict[Op, Value] = {}
     try:
         for op in head.ops:
-            if op in stores:
-                new[op.result] = store(rows, op, params[op.operands[0].index - 1])
-            elif op not in counting:
+            if op in sums:
+                terms[op] = rows.all_of(op.operands[op.operands[0] is sums[op]])
+            elif op not in counting and op not in stores:
                 rows.add(op)
+        rows.hold()
+        for op in (op for op in head.ops if op in stores):      # nothing is stored before a check
+            new[op.result] = store(rows, op, params[op.operands[0]])
+        new |= add_up(rows, sums, terms, params)
         leaving = [_outside(rows, new, head, v) for v in loop.exit_edge().args]
     except NoRows:
-        func.blocks.remove(chunks)
+        del func.blocks[count:]
         return
     before = Builder(loop.preheader, head.term.loc)
-    count = before.floordiv(before.add(known.trip, CHUNK - 1), CHUNK)
+    number = before.floordiv(before.add(known.trip, CHUNK - 1), CHUNK)
     loop.preheader.term.edges = [Edge(chunks, list(loop.preheader.term.edges[0].args))]
     following = b.add(it, 1)
     again = [following, *(new[v] for v in loop.back_edge().args[1:])]
-    b.branch(b.lt(following, count), chunks, again, leave, leaving)
-    func.blocks.remove(chunks)
-    func.blocks[func.blocks.index(head)] = chunks
+    b.branch(b.lt(following, number), chunks, again, leave, leaving)
+    at, made = func.blocks.index(head), func.blocks[count:]
+    func.blocks[at:] = [*made, *func.blocks[at + 1:count]]
 
+
+# --- what a loop stores and adds up, for ``predicate`` too -------------------------------------------------
 
 def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
     """The ops that store element ``it`` of a carried array.
@@ -101,6 +111,53 @@ def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
             return None
         found.add(only[0])
     return found
+
+
+def sums_of(loop: Loop) -> dict[Op, Value]:
+    """The additions to, and subtractions from, carried numbers that are not read otherwise, with the total so far."""
+    readers = users(ops_of(loop.blocks))
+    found: dict[Op, Value] = {}
+    for p, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
+        chain: dict[Op, Value] = {}
+        v: Value = p
+        while v is not back and len(readers.get(v, ())) == 1 and _adds_to(op := readers[v][0], v):
+            chain[op] = v
+            v = op.result
+        if chain and v is back and set(readers[v]) == {loop.latch and loop.latch.term}:
+            found |= chain
+    return found
+
+
+def _adds_to(op: Op, v: Value) -> bool:
+    return op.name in ("add", "sub") and op.operands.count(v) == 1 and (op.name == "add" or op.operands[0] is v) \
+        and (v.type is I64 or isinstance(v.type, Scalar) and v.type.is_float)
+
+
+def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value]
+           ) -> dict[Value, Value]:
+    """Emit the loop that adds up the terms of a chunk, in order; returns the new totals.
+
+    Sums whose order is free (``acc``) take no loop, if no others are carried.
+    """
+    b, ends = rows.b, [op.result for op in sums if op.result not in sums.values()]
+    starts = [v for v in sums.values() if v in params]
+    now = {p: params[p] for p in starts}
+    if all(op.attrs.get("acc") for op in sums):
+        for op, total in sums.items():
+            part = b.emit("sum", terms[op], axes=(0,), acc=True)
+            now[op.result] = b.emit_op(op.name, [now[total], part], **op.attrs).result
+        return {v: now[v] for v in ends}
+    body, done = b.func.new_block("sum"), b.func.new_block("summed")
+    j = body.add_param(I64, "j")
+    b.jump(body, [b.const(0), *now.values()])
+    b.at(body)
+    now = {p: body.add_param(p.type, p.hint) for p in starts}
+    for op, total in sums.items():
+        now[op.result] = b.emit_op(op.name, [now[total], b.get(terms[op], j)], **op.attrs).result
+    again, totals = b.add(j, 1), [now[v] for v in ends]
+    b.branch(b.lt(again, rows.length), body, [again, *totals], done, totals)
+    b.at(done)
+    return {v: done.add_param(v.type, v.hint) for v in ends}
 
 
 def store(rows: Rows, op: Op, array: Value) -> Value:

@@ -3,17 +3,25 @@
 *Rows* are an array whose first axis counts the iterations.  A rule takes the ``Rows`` and an op with rows among its
 operands, and returns the rows of its result.  A value that is the same in all iterations is *flat*.  An op without a
 rule, or in a case that its rule does not cover, raises ``NoRows``.
+
+A check that differs between iterations comes behind the ops of all iterations (``late_checks``).  These compute what
+nobody reads, then, and have no effect; an index that has not been checked yet is one of the array's meanwhile.  If a
+check fails, the first iteration in which one does raises what its first one raises.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Array, dims_of
+from ...ir.types import Array, dims_of, dtype_of
+
+TRAPS = frozenset(("floordiv", "mod"))
+"""The ops on integers that must not be computed before their check."""
 
 
 class NoRows(Exception):
@@ -24,10 +32,15 @@ class Rows:
     """The values of a loop's body for ``length`` iterations from ``start`` on, emitted by ``b``.
 
     ``bound``: values that have no rows.  ``rows``: value → its rows.  ``same``: flat value of the body → its copy.
+    ``checks``: the checks so far that differ.
     """
 
-    def __init__(self, b: Builder, iv: Value, start: Value, length: Value, bound: set[Value]) -> None:
+    def __init__(self, b: Builder, iv: Value, start: Value, length: Value, bound: set[Value],
+                 late_checks: bool = False) -> None:
         self.b, self.iv, self.start, self.length, self.bound = b, iv, start, length, bound
+        self.late_checks = late_checks
+        self.checks: list[Op] = []
+        self.number: Value | None = None                 # the number of each iteration in the chunk
         self.rows: dict[Value, Value] = {}
         self.same: dict[Value, Value] = {}
         self.one = b.const(1)
@@ -35,9 +48,15 @@ class Rows:
     def add(self, op: Op) -> None:
         """Emit an op of the body for all iterations."""
         self.b.loc = op.loc
-        if any(v in self.bound for v in op.operands):
+        if self.iv in op.operands and op.name != "get" and self.late_checks and self.iv not in self.rows:
+            self.rows[self.iv] = self.b.add(self.start, self.b.iota(self.length))
+        if any(v in self.bound and v not in self.rows for v in op.operands):
             self.rows[op.result] = self._element(op)
+        elif op.name == "check" and op.operands[0] in self.rows and self.late_checks:
+            self.checks.append(op)
         elif any(v in self.rows for v in op.operands):
+            if self.checks and op.name in TRAPS and not dtype_of(op.result.type).is_float:
+                raise NoRows
             rule = _RULES.get(op.name) or (_elementwise if OPS[op.name].elementwise else None)
             if rule is None:
                 raise NoRows
@@ -48,6 +67,10 @@ class Rows:
                 self.rows[op.result] = found
         elif op.name != "check" and (OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1):
             raise NoRows
+        elif op.name == "check" and self.checks:
+            self.checks.append(op)
+            self._go_on_if(self.flat(op.operands[0]), lambda: self.b.const(0))
+            self.checks.pop()
         else:                                            # a flat check fails in the first iteration, if in any
             copy = clone_op(op, self.same)
             copy.block = self.b.block
@@ -76,18 +99,68 @@ class Rows:
     def shaped(self, rows: Value, sizes: list[Value]) -> Value:
         return self.b.reshape(rows, self.length, *sizes)
 
+    def element_of(self, v: Value) -> Value:
+        """The rows of a scalar, or what it is in all iterations."""
+        return self.rows[v] if v in self.rows else self.flat(v)
+
+    def gathered(self, array: Value, at: list[Value]) -> Value:
+        """``array[at]``, where the iterations have indices of their own."""
+        b = self.b
+        sizes = b.dims(array)
+        if self.checks:
+            at = [b.maximum(b.minimum(v, b.sub(size, 1)), 0) if v is not self.number else v
+                  for size, v in zip(sizes, at)]
+        count, index = sizes[0], at[0]
+        for size, v in zip(sizes[1:], at[1:]):
+            count, index = b.mul(count, size), b.add(b.mul(index, size), v)
+        if self.checks:                                  # that of an index fails in the first iteration
+            self._go_on_if(b.lt(0, count), lambda: b.const(0))
+        return b.take(b.reshape(array, count, *sizes[len(at):]), index)
+
+    def hold(self) -> None:
+        """Emit the checks that differ, behind all ops that they may depend on."""
+        if self.checks:
+            b = self.b
+            hold = functools.reduce(b.and_, [self.rows[op.operands[0]] for op in self.checks])
+            self._go_on_if(b.emit("all", hold, axes=(0,)), lambda: b.emit(
+                "min", b.select(hold, self.length, b.iota(self.length)), axes=(0,)))
+
+    def _go_on_if(self, condition: Value, iteration: Callable[[], Value]) -> None:
+        """Emit a branch to what follows, or else to a block in which the checks of one iteration are made."""
+        b = self.b
+        fine, failing = b.func.new_block("fine"), b.func.new_block("failing")
+        b.branch(condition, fine, [], failing, [])
+        b.at(failing)
+        at = iteration()
+        for op in self.checks:
+            b.loc = op.loc
+            holds, *values = (self._of_iteration(v, at) for v in op.operands)
+            b.check(holds, op.attrs["exc"], *values)
+        b.raise_(op.attrs["exc"], values)                # not reached: a check has failed
+        b.at(fine)
+
+    def _of_iteration(self, v: Value, at: Value) -> Value:
+        """A scalar of one iteration of the chunk."""
+        if v in self.rows:
+            return self.b.get(self.rows[v], at)
+        return self.b.add(self.start, at) if v is self.iv else self.flat(v)
+
     def _element(self, op: Op) -> Value:
         """``a[it, j…]`` for all iterations: a slice of ``a``."""
-        if op.name != "get" or op.operands[1] is not self.iv:
+        if op.name != "get" or op.operands.count(self.iv) != 1:
             raise NoRows
-        array, _, *rest = op.operands
-        array, fixed = self.flat(array), [self.flat(v) for v in rest]
-        sizes, zero = self.sizes(array), self.b.const(0)
-        spec = [self.start, self.length, self.one]
-        for k, size in enumerate(sizes[1:]):
-            spec += [fixed[k], self.one, self.one] if k < len(fixed) else [zero, size, self.one]
-        window = self.b.slice(array, *spec)
-        return self.shaped(window, sizes[1 + len(fixed):]) if fixed else window
+        array, *at = op.operands
+        array, b = self.flat(array), self.b
+        if any(v in self.rows for v in at if v is not self.iv):
+            return self.gathered(array, [b.add(self.start, b.iota(self.length)) if v is self.iv else self.element_of(v)
+                                         for v in at])
+        sizes, spec = self.sizes(array), []
+        for v in at:
+            spec += [self.start, self.length, self.one] if v is self.iv else [self.flat(v), self.one, self.one]
+        for size in sizes[len(at):]:
+            spec += [b.const(0), size, self.one]
+        window = b.slice(array, *spec)
+        return self.shaped(window, sizes[len(at):]) if len(at) > 1 else window
 
 
 def _elementwise(r: Rows, op: Op) -> Value:
@@ -153,7 +226,13 @@ def _slice(r: Rows, op: Op) -> Value:
 
 
 def _get(r: Rows, op: Op) -> Value:
-    rows, zero = r.rows[op.operands[0]], r.b.const(0)
+    a, *at = op.operands
+    if any(v in r.rows for v in at):
+        if a in r.rows:
+            r.number = r.b.iota(r.length)
+            return r.gathered(r.rows[a], [r.number, *map(r.element_of, at)])
+        return r.gathered(r.flat(a), [r.element_of(v) for v in at])
+    rows, zero = r.rows[a], r.b.const(0)
     fixed, sizes = [r.flat(v) for v in op.operands[1:]], r.inner(rows)
     spec = [zero, r.length, r.one]
     for k, size in enumerate(sizes):

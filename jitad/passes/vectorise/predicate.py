@@ -26,9 +26,8 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar
-from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
-from .batch import store, stores_of
+from .batch import add_up, store, stores_of, sums_of
 from .batch_rules import NoRows, Rows
 from .fission import VECTOR_FUNCTIONS
 from .predicate_tail import finish
@@ -61,8 +60,8 @@ def _pays(loop: Loop) -> bool:
 
 def _in_chunks(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
     """Replace the loop by a loop over chunks, if each of its ops can be predicated."""
-    sums = _sums(loop)
-    stores = stores_of(loop, sums)
+    sums = sums_of(loop)
+    stores = stores_of(loop, set(sums.values()))
     if stores is None or loop.exit is None or loop.preheader is None or loop.preheader.term is None:
         return
     count = len(func.blocks)
@@ -76,20 +75,6 @@ def _in_chunks(func: Function, forest: LoopForest, loop: Loop, known: Counted) -
     func.blocks = [b for b in func.blocks if b not in loop.blocks]
 
 
-def _sums(loop: Loop) -> dict[Value, Op]:
-    """The carried floats whose only use is one addition or subtraction, each with that op."""
-    readers = users(ops_of(loop.blocks))
-    found: dict[Value, Op] = {}
-    for p, a in zip(loop.head.params, loop.back_edge().args):
-        op = a.op
-        if op is None or op.name not in ("add", "sub") or readers.get(p) != [op] or not isinstance(p.type, Scalar):
-            continue
-        first = op.operands[0] is p
-        if p.type.is_float and (first or op.name == "add") and set(readers[a]) == {loop.latch and loop.latch.term}:
-            found[p] = op
-    return found
-
-
 class _Chunks:
     """Emits the body of a loop for a chunk: blocks in order, each with its active mask.
 
@@ -99,9 +84,9 @@ class _Chunks:
     """
 
     def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op],
-                 sums: dict[Value, Op]) -> None:
+                 sums: dict[Op, Value]) -> None:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
-        self.sums = {op: p for p, op in sums.items()}
+        self.sums = sums
         self.terms: dict[Op, Value] = {}               # addition → rows of its terms
         self.order = forest.dom.in_order(loop.blocks)
         self.mass: dict[Block, Fraction] = {}
@@ -127,27 +112,12 @@ class _Chunks:
         self.mass[loop.head], self.masks[loop.head] = Fraction(1), None
         self._blocks(loop)
         if self.sums:
-            self._add_up()
+            self.new |= add_up(self.rows, self.sums, self.terms, self.params)
         leaving = [self._outside(v) for v in loop.exit_edge().args]
         again = [b.add(self.it, 1), *(self.new[v] for v in loop.back_edge().args[1:])]
         before = Builder(loop.preheader, loop.preheader.term.loc)
         count = before.floordiv(before.add(self.known.trip, CHUNK - 1), CHUNK)
         b.branch(b.lt(again[0], count), self.head, again, loop.exit, leaving)
-
-    def _add_up(self) -> None:
-        """Emit the loop that adds up the sums over the elements of a chunk, in order."""
-        b, sums = self.b, list(self.sums)
-        body, done = self.func.new_block("sum"), self.func.new_block("summed")
-        j = body.add_param(I64, "j")
-        totals = [body.add_param(op.result.type) for op in sums]
-        b.jump(body, [b.const(0), *(self.params[self.sums[op]] for op in sums)])
-        b.at(body)
-        following = [b.emit_op(op.name, [total, b.get(self.terms[op], j)], **op.attrs).result
-                     for op, total in zip(sums, totals)]
-        again = b.add(j, 1)
-        b.branch(b.lt(again, self.rows.length), body, [again, *following], done, following)
-        b.at(done)
-        self.new |= {op.result: done.add_param(op.result.type) for op in sums}
 
     def _outside(self, v: Value) -> Value:
         if v in self.new:
