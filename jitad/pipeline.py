@@ -130,6 +130,7 @@ def _on_nests(change: Callable[[Module], bool]) -> Pass:
 
 
 def _similar_loops(module: Module) -> bool:
+    """Merges similar loops of long functions into one function, which is called in their places."""
     return similar_loops(module, _remove_checks)
 
 
