@@ -19,6 +19,7 @@ from ..math import casts, libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
 from ..planning.fma_control import has_free_sums
+from ..planning.row_accesses import stays_scalar
 from ..planning.wrapped_indices import WrappedIndex
 from ..threads import parallel_calls
 from ..threads.safepoints import Polling
@@ -157,6 +158,8 @@ class Flow:
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
+                if branches and stays_scalar(loop, self.fn.forest.dom):
+                    return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
                 sums = has_free_sums(loop, self.fn.options.fastmath)
                 if term is not None and term.attrs.get("wide"):
                     self.fn.width = self.fn.target.full_width
@@ -313,8 +316,9 @@ class Flow:
         targets = [e.block for e in op.edges]
         detours: list[tuple[str, Edge]] = []
         labels: list[str] = []
+        kept = _keeps_branch(op)
         for e in op.edges:
-            if targets.count(e.block) == 1 and self._plain_edge(e):
+            if targets.count(e.block) == 1 and self._plain_edge(e) and not (kept and e is op.edges[0]):
                 self._arrive(e.block, [self.fn.values[v] for v in e.args])
                 labels.append(self._label(e.block))
             else:
@@ -327,6 +331,8 @@ class Flow:
             code.switch(selector, labels)
         for label, e in detours:
             code.start(label)
+            if kept and e is op.edges[0]:
+                code.call_void('asm sideeffect "", ""', note=" memory(none) nounwind")
             self._go(e)
 
     def _call(self, op: Op) -> None:
@@ -349,6 +355,16 @@ class Flow:
         for i, (t, x) in enumerate(parts, 1):
             out = code.insert(struct, out, t, x, i, hint="r")
         code.ret(struct, out)
+
+
+def _keeps_branch(op: Op) -> bool:
+    """True for a rare branch that LLVM would make selections of in spite of its weight: it computes the likely side
+    ahead, if the other one computes nothing.
+    """
+    if not op.attrs.get("rare"):
+        return False
+    update, other = (e.block for e in op.edges)
+    return not update.ops and bool(other.ops) and other not in update.successors()
 
 
 def _postponed_checks(block: Block) -> dict[Op, Op]:

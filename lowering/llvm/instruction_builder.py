@@ -69,9 +69,9 @@ class InstructionBuilder(ABC):
         self.lines.append(_new(Instruction, ("call", name, type, operands, types, flags, callee, note, ())))
         return name
 
-    def call_void(self, callee: str, *args: tuple[str, str]) -> None:
+    def call_void(self, callee: str, *args: tuple[str, str], note: str = "") -> None:
         types, operands = zip(*args) if args else ((), ())
-        self.lines.append(_new(Instruction, ("call", "", "void", operands, types, "", callee, "", ())))
+        self.lines.append(_new(Instruction, ("call", "", "void", operands, types, "", callee, note, ())))
 
     def extract(self, type: str, struct: str, x: str, index: int, hint: str = "v") -> str:
         """Member ``index``, of this type, of a struct."""

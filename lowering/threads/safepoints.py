@@ -74,20 +74,17 @@ class Polling:
             return False
         return any(isinstance(v.type, Array) for v in (*op.operands, *op.results))
 
-    def count(self, weight: str, counter: str = "") -> str:
-        """Subtract from a counter, by default the function's own; returns the remaining count."""
-        code = self.code
-        counter = counter or self._own_counter()
-        left = code.load("i64", counter)
-        left = code.arith("sub", "i64", left, str(weight))           # no nsw: see _own_counter
+    def count(self, weight: str) -> None:
+        """Subtract from the function's counter; the next poll asks if too little is left."""
+        counter, code = self._own_counter(), self.code
+        saturating = self.fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+        left = code.call("i64", saturating, ("i64", code.load("i64", counter)), ("i64", weight))
         code.store("i64", left, counter)
-        return left
 
     def _own_counter(self) -> str:
         """The count's memory, which becomes a register.
 
-        The first count is that of the context.  Of a constant LLVM would know that no decrement overflows, and would
-        test the old count instead of the flag that the decrement sets.
+        The first count is that of the context.  Of a constant LLVM would know more than is of use.
         """
         if not self._counter:
             self._counter = self.code.alloca("i64", 1, 8)
@@ -97,14 +94,18 @@ class Polling:
         return self._counter
 
     def poll(self, weight: int, counter: str = "") -> None:
-        """Count, and poll if the count is exhausted."""
-        left = self.count(str(weight), counter)
-        counter = counter or self._own_counter()
+        """Subtract from a counter, by default the function's own, and poll if too little is left.
+
+        Machine code has one operation for a subtraction and a jump that tests its carry.
+        """
+        code, counter = self.code, counter or self._own_counter()
+        count = code.load("i64", counter)
+        code.store("i64", code.arith("sub", "i64", count, str(weight)), counter)
 
         def reset_and_ask() -> None:
             self.code.store("i64", str(context.POLL_PERIOD), counter)
             self.ask()
-        self.fn.if_(self.code.icmp("slt", "i64", left, "0", hint="c"), reset_and_ask, rare=True)
+        self.fn.if_(code.icmp("ult", "i64", count, str(weight), hint="c"), reset_and_ask, rare=True)
 
     def ask(self) -> None:
         """Call the handler, if there is one, and fail if it requests a stop."""

@@ -295,7 +295,14 @@ class Walk:
                 forms = self._forms(op, truth)
                 if forms and all(self.prover.proves(form) or self._proves_choice(form) for form in forms):
                     return truth
+            if op.name in ("eq", "ne") and self.are_apart(*op.operands):
+                return op.name == "ne"
         return self.floats.decides(op) if op.operands and op.operands[0].type == F64 else None
+
+    def are_apart(self, x: Value, y: Value) -> bool:
+        """True if one of two integers is always less than the other one."""
+        between = self.ranges.form(x).minus(self.ranges.form(y))
+        return any(self.prover.proves(between.times(sign).plus(Affine(-1))) for sign in (1, -1))
 
     def _proves_choice(self, form: Affine) -> bool:
         """Prove by induction that a form with a choice is not negative here, in every iteration.

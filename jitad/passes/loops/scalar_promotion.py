@@ -8,6 +8,10 @@ element.  It is read before the loop and stored behind it::
     ^loop(s)        …  s1 = add s, v
     ^exit(C0, s2)   C1 = set C0, s2, i, j
 
+An update on one side of a branch is promoted too, as that of ``while n < m and s[z[i]] == s[n]: z[i] += 1``, if each
+iteration accesses the element anyway: the index is in bounds then.  The array's versions are a parameter of the join;
+the scalar is one as well.
+
 Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``, if their indices provably differ from
 that of the element.  The array then no longer changes in the loop, and lanes may run around it.
 
@@ -22,13 +26,12 @@ the check of its own index: if a check in the loop depends on nothing that chang
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
-from ..analysis.affine import Affine
 from ..analysis.cfg import resolve
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
@@ -45,17 +48,18 @@ Pair = tuple[Op, Op]
 class Element:
     """The element ``index`` of the array that ``param`` carries.
 
-    ``versions``: the array at the head and after each of the ``updates``, in order.  Updates of other elements may be
-    among them if all of them are additions that may be reordered.  ``reads``: the ``get`` ops of the element.
-    ``others``: those of other elements, as is still to be proved.
+    ``versions``: the array at the head, after each of the ``updates``, and at the ``joins`` of sides.  Updates of other
+    elements may be among them if all of them are additions that may be reordered.  ``reads``: the ``get`` ops of the
+    element.  ``others``: those of other elements, as is still to be proved.
     """
 
     param: Value
     index: list[Value]
-    versions: list[Value]
-    updates: list[Op]
-    reads: list[Op]
-    others: list[Op]
+    versions: dict[Value, None]
+    updates: list[Op] = field(default_factory=list)
+    joins: list[Value] = field(default_factory=list)
+    reads: list[Op] = field(default_factory=list)
+    others: list[Op] = field(default_factory=list)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -97,12 +101,12 @@ def scalar_promotion(module: Module) -> bool:
 
 def _elements(forest: LoopForest, loop: Loop) -> tuple[list[Op], list[Element]]:
     """The ops of a loop, and the elements of carried arrays that may be promoted."""
-    arrays = [p for p in loop.head.params if isinstance(p.type, Array) and p.type.dtype.is_float]
+    arrays = [p for p in loop.head.params if isinstance(p.type, Array)]
     if not arrays or _has_invariant_check(forest, loop):
         return [], []
     ops = list(ops_of(loop.region(raising_blocks(forest.dom))))
     readers = users(ops)
-    return ops, [e for p in arrays if (e := _element(loop, p, readers)) is not None]
+    return ops, [e for p in arrays if (e := _element(forest, loop, p, readers)) is not None]
 
 
 def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:
@@ -117,40 +121,73 @@ def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:
     return False
 
 
-def _element(loop: Loop, p: Value, readers: Readers) -> Element | None:
+def _element(forest: LoopForest, loop: Loop, p: Value, readers: Readers) -> Element | None:
     """The only element of a carried array that the loop updates, or ``None``."""
-    found = Element(p, [], [p], [], [], [])
-    latch, gets = loop.latch, list[Op]()
-    assert latch is not None
-    while True:
-        following: list[Op] = []
-        for op in readers.get(found.versions[-1], ()):
-            if op.name == "dim" or op is latch.term:
-                continue
-            if not _is_access(op, found):
-                return None
-            (gets if op.name == "get" else following).append(op)
-        if not following:
-            break
-        if len(following) > 1:
-            return None
-        found.updates += following
-        found.versions.append(following[0].result)
+    found = Element(p, [], {p: None})
+    gets = _follow(loop, found, readers)
     fixed = [op for op in found.updates if not _moves(op, loop)]
-    if not fixed or found.versions[-1] is not loop.back_edge().argument(p) or not _passes_only(latch, loop, found):
+    if gets is None or not fixed or not _arrive(forest, loop, found):
         return None
     found.index = fixed[0].operands[2:]
     for op in gets:
         (found.reads if _is_same(op.operands[1:], found.index) else found.others).append(op)
+    if found.joins and not any(_is_always_executed(forest, loop, op) for op in (*found.reads, *fixed)):
+        return None
     if not all(map(found.has, found.updates)):
         elements = {tuple(v if v.const is None else v.const for v in op.operands[2:]) for op in fixed}
-        return found if found.reordered and not gets and len(elements) <= MOST_SUMS else None
+        return found if found.reordered and not gets and not found.joins and len(elements) <= MOST_SUMS else None
     return found
 
 
-def _is_access(op: Op, found: Element) -> bool:
-    """True if ``op`` reads or updates one element of the last version."""
-    if op.name not in ("get", "set", "add_at") or op.operands[0] is not found.versions[-1]:
+def _follow(loop: Loop, found: Element, readers: Readers) -> list[Op] | None:
+    """Collect the versions of the array, its updates and joins; returns the loads, or ``None`` if it is read otherwise.
+    """
+    gets, todo = list[Op](), [found.param]
+    while todo:
+        version = todo.pop()
+        for op in readers.get(version, ()):
+            if op.edges:
+                joins = _joins(op, version, loop, found.param)
+                if joins is None:
+                    return None
+                todo += (q for q in joins if q not in found.versions)
+                found.joins += (q for q in joins if q not in found.versions)
+                found.versions.update(dict.fromkeys(joins))
+            elif op.name == "get" and _is_access(op, version, found):
+                gets.append(op)
+            elif op.name != "dim":
+                if not _is_access(op, version, found):
+                    return None
+                found.updates.append(op)
+                found.versions[op.result] = None
+                todo.append(op.result)
+    return gets
+
+
+def _joins(term: Op, version: Value, loop: Loop, param: Value) -> list[Value] | None:
+    """The parameters in the loop, but for the head's own, to which a terminator passes a version."""
+    if version in term.operands:
+        return None
+    passed = [(e.block, q) for e in term.edges for q, a in e.passed() if a is version and e.block is not loop.exit]
+    if any(block not in loop.blocks or block is loop.head and q is not param for block, q in passed):
+        return None
+    return [q for block, q in passed if block is not loop.head]
+
+
+def _arrive(forest: LoopForest, loop: Loop, found: Element) -> bool:
+    """True if nothing but versions of the array comes to its parameters in the loop."""
+    incoming = [(q, e) for q in found.joins if isinstance(q.owner, Block) for b in forest.dom.preds[q.owner]
+                if b.term is not None for e in b.term.edges if e.block is q.owner]
+    return all(e.argument(q) in found.versions for q, e in [(found.param, loop.back_edge()), *incoming])
+
+
+def _is_always_executed(forest: LoopForest, loop: Loop, op: Op) -> bool:
+    return op.block is not None and loop.latch is not None and forest.dom.dominates(op.block, loop.latch)
+
+
+def _is_access(op: Op, version: Value, found: Element) -> bool:
+    """True if ``op`` reads or updates one element of a version."""
+    if op.name not in ("get", "set", "add_at") or op.operands[0] is not version:
         return False
     at = op.operands[1 if op.name == "get" else 2:]
     assert isinstance(found.param.type, Array)
@@ -187,35 +224,24 @@ class _Apart(Walk):
 
     def op(self, op: Op) -> bool:
         for update in self.goals.get(op, ()):
-            if any(map(self._differ, op.operands[1:], update.operands[2:])):
+            if any(map(self.are_apart, op.operands[1:], update.operands[2:])):
                 self.proved.add((op, update))
         return super().op(op)
-
-    def _differ(self, x: Value, y: Value) -> bool:
-        between = self.ranges.form(x).minus(self.ranges.form(y))
-        return any(self.prover.proves(between.times(sign).plus(Affine(-1))) for sign in (1, -1))
-
-
-def _passes_only(latch: Block, loop: Loop, found: Element) -> bool:
-    """True if the loop's end passes each version to no other parameter of the head, and tests none."""
-    assert latch.term is not None
-    if any(v in found.versions for v in latch.term.operands):
-        return False
-    return all(q is found.param or a not in found.versions for q, a in loop.back_edge().passed())
 
 
 def _promote(ops: list[Op], loop: Loop, e: Element) -> None:
     """Promote an element; ``ops`` are those of the loop."""
     entry, back, leaving = loop.entry_edge(), loop.back_edge(), loop.exit_edge()
-    array = entry.argument(e.param)
-    assert array is not None
+    array, last = entry.argument(e.param), back.argument(e.param)
+    assert array is not None and last is not None
     index, start = _before(loop, e, array)
     s = loop.head.add_param(start.type, e.param.hint)
     entry.args.append(start)
-    values = {e.param: s}
-    mapping: dict[Value, Value] = {}
-    for op, version in zip(e.updates, e.versions[1:], strict=True):
-        before = op.operands[0]
+    joined = {q: Value(start.type, q.owner, q.index, e.param.hint) for q in e.joins}
+    values = {e.param: s} | joined
+    mapping: dict[Value, Value] = dict.fromkeys(e.joins, e.param)
+    for op in e.updates:
+        before, version = op.operands[0], op.result
         if e.has(op):
             values[version] = _scalar_update(op, values[before], ops)
             mapping[version] = before
@@ -225,7 +251,12 @@ def _promote(ops: list[Op], loop: Loop, e: Element) -> None:
         assert op.block is not None
         op.block.ops.remove(op)
         mapping[op.result] = values[op.operands[0]]
-    back.args.append(values[e.versions[-1]])
+    back.args.append(values[last])
+    for edge in [edge for op in ops for edge in op.edges] if joined else ():
+        edge.args = [values[a] if q in joined else a for q, a in edge.passed()]
+    for q, scalar in joined.items():
+        assert isinstance(q.owner, Block)
+        q.owner.params[q.index] = scalar
     _store_behind(leaving, e, values, index)
     for v in list(mapping):
         resolve(mapping, v)

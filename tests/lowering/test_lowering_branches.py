@@ -1,0 +1,85 @@
+"""Branches that stay branches: around divisions that few iterations need, and where an extreme is replaced."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from jitad import interpret, jit
+
+VECTORS = re.compile(r"fdiv [a-z ]*<")
+
+
+def suppressed(boxes: Any, limit: float) -> int:
+    keep = np.ones(len(boxes), dtype=np.bool_)
+    for i in range(len(boxes)):
+        if not keep[i]:
+            continue
+        size = (boxes[i, 2] - boxes[i, 0]) * (boxes[i, 3] - boxes[i, 1])
+        for j in range(i + 1, len(boxes)):
+            if keep[j]:
+                width = min(boxes[i, 2], boxes[j, 2]) - max(boxes[i, 0], boxes[j, 0])
+                height = min(boxes[i, 3], boxes[j, 3]) - max(boxes[i, 1], boxes[j, 1])
+                if width > 0.0 and height > 0.0:
+                    other = (boxes[j, 2] - boxes[j, 0]) * (boxes[j, 3] - boxes[j, 1])
+                    if width * height / (size + other - width * height) > limit:
+                        keep[j] = False
+    return int(np.sum(keep))
+
+
+def quotients(x: Any, y: Any, z: Any, limit: float) -> float:
+    """The same branches, but the elements are neighbours."""
+    found = np.zeros(len(x))
+    count = 0
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            d = y[i] - 0.1
+            if d > 0.0:
+                q = z[i] / d
+                if q > limit:
+                    found[i] = q
+                    count += 1
+    return count + np.sum(found)
+
+
+def water(h: Any) -> float:
+    left, right, low, high, total = 0, len(h) - 1, 0.0, 0.0, 0.0
+    while left < right:
+        if h[left] < h[right]:
+            if h[left] > low:
+                low = h[left]
+            else:
+                total += low - h[left]
+            left += 1
+        else:
+            if h[right] > high:
+                high = h[right]
+            else:
+                total += high - h[right]
+            right -= 1
+    return total
+
+
+def own_code(f: Any, *args: Any) -> str:
+    return str(jit(f).inspect("llvm", *args)).split("@jitad.entry(")[0]
+
+
+def test_rare_divisions_of_columns_are_not_vectors() -> None:
+    start = np.sort(np.random.default_rng(3).uniform(0.0, 20.0, 60))
+    boxes = np.stack([start, start, start + 1.0, start + 1.0], axis=1)
+    assert not VECTORS.search(own_code(suppressed, boxes, 0.5))
+    assert jit(suppressed)(boxes, 0.5) == suppressed(boxes, 0.5) == interpret(suppressed, boxes, 0.5)
+
+
+def test_divisions_of_neighbours_may_be_vectors() -> None:
+    x, y, z = np.random.default_rng(4).normal(0.0, 1.0, (3, 100))
+    assert VECTORS.search(own_code(quotients, x, y, z, 0.5))
+    np.testing.assert_allclose(jit(quotients)(x, y, z, 0.5), quotients(x, y, z, 0.5))
+
+
+def test_the_largest_so_far_is_not_selected() -> None:
+    h = np.random.default_rng(5).uniform(0.0, 1.0, 200)
+    assert "select" not in own_code(water, h)
+    assert jit(water)(h) == water(h) == interpret(water, h)
