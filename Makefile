@@ -39,8 +39,8 @@ test: $(VENV)/.test ## all tests; of the long ones, such as random programs and 
 long: $(VENV)/.test ## the cases that `make test` leaves out
 	@$(TESTS) --long rest tests
 
-all: $(VENV)/.test ## both, in one run
-	@$(TESTS) --some-as-users tests
+all: $(VENV)/.test ## both, in one run; PART=even or PART=odd: every other one of the long cases
+	@$(TESTS) --some-as-users $(if $(PART),--long $(PART)) tests
 
 cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
 	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \

@@ -3,7 +3,8 @@ compiled and not read from disk; hypothesis has no time limit.
 
 ``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).
 ``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
-``--long rest`` the cases that this leaves out (``make long``).  Without either all tests run.  Tests marked
+``--long rest`` the cases that this leaves out (``make long``); ``--long even`` and ``--long odd`` run every other one
+of them, and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
 ``JITAD_OPT`` is set; with ``--some-as-users`` every fourth of them at the level that users have (``.ci/run``).
 """
@@ -39,7 +40,8 @@ _as_users = pytest.StashKey[bool]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="of each test its first case, and none marked slow")
     parser.addoption("--some-as-users", action="store_true", help="some of the tests marked any_level at users' level")
-    parser.addoption("--long", choices=("sample", "rest"), help="a sample of the cases marked long, or the rest")
+    parser.addoption("--long", choices=("sample", "rest", "even", "odd"),
+                     help="a sample of the cases marked long, the rest, or every other one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -48,7 +50,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item, number in _numbered(items) if number == 0]
     elif part := config.getoption("--long"):
         long = [item for item in items if item.get_closest_marker("long")]
-        rest = [item for number, item in enumerate(long) if number % SAMPLED]
+        if part in ("even", "odd"):
+            rest = long[part == "even"::2]
+        else:
+            rest = [item for number, item in enumerate(long) if number % SAMPLED]
         left_out = set(map(id, rest))
         kept = rest if part == "rest" else [item for item in items if id(item) not in left_out]
     chosen = set(map(id, kept))
