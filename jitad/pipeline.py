@@ -58,6 +58,7 @@ from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import dead_stores
 from .passes.memory.loop_load_elimination import loop_load_elimination
+from .passes.memory.own_starts import own_starts
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
@@ -227,6 +228,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "extreme_reductions", _plain(extreme_reductions)),
     ("optimized", "rare_updates", _plain(rare_updates)),
+    ("optimized", "own_starts", _plain(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -267,6 +269,7 @@ NOT_ON_GPU = frozenset((
     "extreme_reductions",
     "rare_updates",
     "column_major",
+    "own_starts",
 ))
 
 # Passes that every program needs; all others only improve the code.
@@ -335,7 +338,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "strength_reduction": strength_reduction, "jump_threading": jump_threading,
     "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,
     "window_adjoints": window_adjoints,
-    "copy_insertion": copy_insertion,
+    "own_starts": own_starts, "copy_insertion": copy_insertion,
 }
 
 
