@@ -308,9 +308,9 @@ class Walk:
             end = op.name == "or"
             return end if end in sides else None if None in sides else not end
         if op.name in COMPARISONS and op.operands[0].type == I64:
-            sides = tuple(self._form_here(v, decided, depth) for v in op.operands)
+            here = tuple(self._form_here(v, decided, depth) for v in op.operands)
             for truth in (True, False):
-                forms = self._forms(op, truth, sides)
+                forms = self._forms(op, truth, here)
                 if forms and all(self.prover.proves(form) or self._proves_choice(form) for form in forms):
                     return truth
             if op.name in ("eq", "ne") and self.are_apart(*op.operands):

@@ -77,9 +77,11 @@ class _Sink:
                 if all(map(self._is_above, index)):
                     return self._joined(p, ops, [op.operands[1], other.operands[1]], index)
         for k, op in enumerate(ops):
-            if op is None or not (self._all_may_sink(op) if self._is_above(self._args(p)[1 - k]) else self._may_sink(op)):
+            kept = self._args(p)[1 - k]
+            may_sink = self._all_may_sink if self._is_above(kept) else self._may_sink
+            if op is None or not may_sink(op):
                 continue
-            instead = self._unchanged(op, self._args(p)[1 - k])
+            instead = self._unchanged(op, kept)
             if instead is not None:
                 values = [op.operands[1], instead] if k == 0 else [instead, op.operands[1]]
                 return self._joined(p, [op, None] if k == 0 else [None, op], values, op.operands[2:])
