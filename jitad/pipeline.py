@@ -34,6 +34,7 @@ from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.loop_unswitch import loop_unswitch
 from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
+from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
 from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.induction_variables import induction_variables
@@ -129,6 +130,22 @@ def _on_nests(change: Callable[[Module], bool]) -> Pass:
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
 
+def _similar_loops(module: Module) -> bool:
+    """Merges similar loops of long functions into one function, which is called in their places."""
+    return similar_loops(module, _remove_checks)
+
+
+def _remove_checks(module: Module) -> None:
+    """Normal form, and what removes the checks that always hold."""
+    to_cps(module)
+    simplify(module)
+    cse(module)
+    licm(module, checks_in_place=True)
+    loop_counters(module)
+    induction_variables(module)
+    check_elimination(module)
+
+
 # (stage, name, pass): the last entry of a stage completes it.
 PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
@@ -137,6 +154,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "base_case_inlining", _plain(base_case_inlining)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
+    ("cps", "similar_loops", _plain(_similar_loops)),
     ("cps", "recursion_batching", _plain(recursion_batching)),
     ("cps", "size_numbering", _plain(size_numbering)),
     ("cps", "cps", _plain(to_cps)),
@@ -237,6 +255,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset((
+    "similar_loops",
     "recursion_batching",
     "scalarise",
     "interchange",
@@ -310,7 +329,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "correlated_branches": correlated_branches,
-    "recursion_batching": recursion_batching, "size_numbering": size_numbering,
+    "similar_loops": _similar_loops, "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,
     "size_versions": size_versions, "last_choice": last_choice,

@@ -73,3 +73,14 @@ def test_indices_are_in_range(program: Any) -> None:
                 f(strange(r, n), strange(r, m), r.integers(-5, 9, n))
             except ValueError:                       # nothing to interpolate in, or unsorted edges
                 pass
+
+
+def test_extremes_of_the_same_indices_are_found_once() -> None:
+    @jit
+    def f(x: Any, w: Any, n: int) -> Any:
+        return np.bincount(x, minlength=n), np.bincount(x, weights=w, minlength=n), np.max(x, initial=7)
+    x, w = np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0])
+    for found, wanted in zip(f(x, w, 5), (np.bincount(x, minlength=5), np.bincount(x, w, 5), 7)):
+        np.testing.assert_array_equal(found, wanted)
+    text = f.inspect("optimized", x, w, 5)
+    assert text.count(" = max ") == text.count(" = min ") == 1 and "copy" not in text

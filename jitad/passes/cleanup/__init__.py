@@ -11,6 +11,7 @@ Files, in reading order::
     dce                 dead ops, parameters, loops and functions
     rules               drops unused derivative rules; the first pass
     inline              small functions, and those called once
+    similar_loops       the similar loops of a long function, merged into a function that is called
     base_case_inlining  the base case of a recursion, tested by the caller
     correlated_branches two branches on one condition in an iteration; after differentiation
     loop_unswitch       a version of a loop without branches on what does not change

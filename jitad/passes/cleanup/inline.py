@@ -17,10 +17,12 @@ from ...ir.graph import Block, Edge, Function, Module
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 
-SMALL = 60
+TINY = 16
 """Functions of at most this many ops are inlined at every call."""
+SMALL = 60
+"""Functions of at most this many ops are inlined if all their calls come to at most ``LARGEST_CALLER`` ops."""
 FEW = 600
-"""Larger functions are inlined too if all their calls come to at most this many ops.  A helper that reads six elements
+"""Larger functions are inlined if all their calls come to at most this many ops.  A helper that reads six elements
 of a matrix has 110 before checks of indices are removed, for which its caller has to be known: a filter of images with
 three calls took twice as long, its gradient six times.
 """
@@ -91,7 +93,11 @@ def _wanted(callee: Function, size: int, calls: int, once: bool, caller_size: in
         return bool(wish == "always")
     if once and min(size, caller_size) <= SMALL:         # the result is hardly larger than one of the two
         return True
-    return (once or size <= SMALL or size * calls <= FEW) and size + caller_size <= LARGEST_CALLER
+    if not once and size > TINY and size * calls > (LARGEST_CALLER if size <= SMALL else FEW):
+        if size <= SMALL:                                # LLVM would do it
+            callee.attrs["inline"] = "never"
+        return False
+    return size + caller_size <= LARGEST_CALLER
 
 
 def _raise_at(module: Module, body: list[Block], loc: Loc) -> None:

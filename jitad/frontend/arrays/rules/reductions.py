@@ -73,9 +73,20 @@ def extreme(op: str) -> SymRule:
             not_empty(t, v, axes, f"zero-size array to reduction operation {name} which has no identity")
             return Sym(reduce(t, op, v, axes, keepdims), False)
         start = promotion.as_dtype(t, lift(t, initial), dtype_of(v.type))
+        if dtype_of(v.type).is_int and len(axes) == rank(v) and not keepdims:
+            return Sym(_extreme_of_integers(t, op, v, start), False)
         wide = promotion.flat(t, v) if len(axes) == rank(v) > 1 else v
         return Sym(_extreme_from(t, op, wide, (0,) if wide is not v else axes, start, v, axes, keepdims), False)
     return rule
+
+
+def _extreme_of_integers(t: Context, op: str, v: Value, start: Value) -> Value:
+    """A ``max`` or ``min`` of all elements and an initial value, which have no derivative."""
+    b, empty = t.builder, t.builder.const(False)
+    for n in sizes(t, v):
+        empty = b.or_(empty, b.eq(n, 0))
+    found = b.emit("maximum" if op == "max" else "minimum", b.emit(op, v, axes=tuple(range(rank(v)))), start)
+    return b.select(empty, start, found)
 
 
 def _extreme_from(t: Context, op: str, v: Value, axes: Sequence[int], start: Value, like: Value,

@@ -22,16 +22,16 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise TypeError("Cannot cast array data from dtype('float64') to dtype('int64') according to the rule 'safe'")
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
-    x = x.astype(np.int64)
-    if len(x) > 0 and np.min(x) < 0:
+    x = np.asarray(x, np.int64)
+    if np.min(x, initial=0) < 0:                         # without a branch, which would keep equal tests from being one
         raise ValueError("'list' argument must have no negative elements")
-    most = int(np.max(x)) if len(x) > 0 else -1
+    most = int(np.max(x, initial=-1))
     if most == LARGEST:
         raise MemoryError("Unable to allocate an array of 2**63 elements")
     n = max(most + 1, minlength)
     if weights is None:
         return _counted(x, n)
-    weights = np.asarray(weights).astype(np.float64)
+    weights = np.asarray(weights, np.float64)
     if len(weights) != len(x) and len(x) > 0:
         raise ValueError("The weights and list don't have the same length.")
     return _summed(x, weights, n)
