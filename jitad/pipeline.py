@@ -243,7 +243,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "strength_reduction", _plain(strength_reduction)),
-    ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _DCE)),
+    ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "extreme_reductions", _plain(extreme_reductions)),
     ("optimized", "rare_updates", _plain(rare_updates)),
     ("optimized", "own_starts", _plain(own_starts)),

@@ -6,6 +6,8 @@ and the bounds of loop counters (``induction``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.types import BOOL, F64, I64
@@ -185,7 +187,7 @@ class Walk:
             elif (op.name == "and" and t) or (op.name == "or" and not t):
                 todo += [(x, t) for x in op.operands]
             elif op.name in COMPARISONS and op.operands[0].type == I64:
-                for form in self._forms(op, t):
+                for form in self._forms(op, t) or self._beside(op):
                     self.prover.assume(form)
                 if (op.name, t) == ("lt", True):
                     self._look_into_size(*op.operands)
@@ -251,9 +253,24 @@ class Walk:
             for fact in (size.plus(Affine(-1)), index.plus(size), size.minus(index).plus(Affine(-1))):
                 self.prover.assume(fact)
 
-    def _forms(self, op: Op, truth: bool) -> list[Affine]:
+    def _beside(self, op: Op) -> list[Affine]:
+        """The form that is >= 0 for two unequal integers one of which is at least the other: ``i > 0`` for ``i != 0``.
+        """
+        between = self.ranges.form(op.operands[0]).minus(self.ranges.form(op.operands[1]))
+        return [between.times(sign).plus(Affine(-1)) for sign in (1, -1) if self.prover.proves(between.times(sign))]
+
+    def _form_here(self, v: Value, decided: dict[Value, bool | None], depth: int) -> Affine:
+        """The form of an integer; of a selection whose condition is known at this point that of what it selects.
+
+        Where the selection was computed, outside a loop, its condition may not have been known.
+        """
+        op = v.op
+        chosen = self._decide(op.operands[0], decided, depth) if op is not None and op.name == "select" else None
+        return self.ranges.form(v if op is None or chosen is None else op.operands[1 if chosen else 2])
+
+    def _forms(self, op: Op, truth: bool, sides: Sequence[Affine] = ()) -> list[Affine]:
         """A comparison of integers as forms that are >= 0; empty if it cannot be expressed so."""
-        x, y = (self.ranges.form(v) for v in op.operands)
+        x, y = sides or (self.ranges.form(v) for v in op.operands)
         one = Affine(-1)
         strict = {("lt", True): (x, y), ("ge", False): (x, y), ("gt", True): (y, x), ("le", False): (y, x)}
         loose = {("le", True): (x, y), ("gt", False): (x, y), ("ge", True): (y, x), ("lt", False): (y, x)}
@@ -291,8 +308,9 @@ class Walk:
             end = op.name == "or"
             return end if end in sides else None if None in sides else not end
         if op.name in COMPARISONS and op.operands[0].type == I64:
+            here = tuple(self._form_here(v, decided, depth) for v in op.operands)
             for truth in (True, False):
-                forms = self._forms(op, truth)
+                forms = self._forms(op, truth, here)
                 if forms and all(self.prover.proves(form) or self._proves_choice(form) for form in forms):
                     return truth
             if op.name in ("eq", "ne") and self.are_apart(*op.operands):

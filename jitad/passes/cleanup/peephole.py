@@ -1,7 +1,8 @@
 """Peephole rules: identities that need a new op, or that look at the ops of the operands.
 
 ``ir.evaluate.fold`` has the identities that need neither.  A rule returns the value that an op equals, or an op (name,
-operands, attrs) to replace it by, or ``None``.  All rules hold for every float, NaN, infinities and −0 included.
+operands, attrs) to replace it by, or ``None``.  All rules hold for every float, NaN, infinities and −0 included, but
+for sums that may be reordered (``acc``): of these the sign of a zero is not defined.
 """
 
 from __future__ import annotations
@@ -98,7 +99,13 @@ def _add(op: Op) -> Found:
         for a, b in ((x, y), (y, x)):
             if a.op is not None and a.op.name == "sub" and a.op.operands[1] is b:   # (p - b) + b
                 return a.op.operands[0]
-    return None
+    return _nothing_added(op)
+
+
+def _nothing_added(op: Op) -> Found:
+    """What a sum adds to, if that is nothing and the sum may be reordered: cotangents of a side that was not taken."""
+    before, term = op.operands[:2]
+    return before if op.attrs.get("acc") and term.const == 0 and before.type == op.result.type else None
 
 
 def _bits(op: Op) -> Found:
@@ -167,6 +174,6 @@ def _stop(op: Op) -> Found:
 RULES: dict[str, Callable[[Op], Found]] = {
     **dict.fromkeys(OPPOSITE, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
     "not": _not, "select": _select, "sub": _sub, "add": _add, "maximum": _extreme, "minimum": _extreme, "pow": _pow,
-    "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set,
+    "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set, "add_at": _nothing_added,
     "stop": _stop,
 }

@@ -4,7 +4,8 @@ Where the sides join, a parameter receives the array or the sum of either side.
 
 * Both sides update the same element last, by the same op: the join updates it instead, with the value of the side.
 * One side does: for the other, the join stores what the element has, or adds −0, which changes no number.  The index
-  must be in bounds there too.
+  must be in bounds there too.  If the side has other updates that must stay there, it keeps all of them: a pile of sand
+  that topples on its neighbours takes 1.4 times as long otherwise.
 * Both sides add to a sum that the loop carries, or one does: the join adds, for the other side −0.
 """
 
@@ -76,13 +77,28 @@ class _Sink:
                 if all(map(self._is_above, index)):
                     return self._joined(p, ops, [op.operands[1], other.operands[1]], index)
         for k, op in enumerate(ops):
-            if op is None or self.head not in self.safe.get(op, ()) or not all(map(self._is_above, op.operands[2:])):
+            kept = self._args(p)[1 - k]
+            may_sink = self._all_may_sink if self._is_above(kept) else self._may_sink
+            if op is None or not may_sink(op):
                 continue
-            instead = self._unchanged(op, self._args(p)[1 - k])
+            instead = self._unchanged(op, kept)
             if instead is not None:
                 values = [op.operands[1], instead] if k == 0 else [instead, op.operands[1]]
                 return self._joined(p, [op, None] if k == 0 else [None, op], values, op.operands[2:])
         return None
+
+    def _may_sink(self, op: Op) -> bool:
+        return self.head in self.safe.get(op, ()) and all(map(self._is_above, op.operands[2:]))
+
+    def _all_may_sink(self, op: Op) -> bool:
+        """True if no update is left on a side, where it would be a conditional access all the same."""
+        last: Op | None = op
+        while last is not None and self._may_sink(last):
+            before = last.operands[0]
+            last = self._last(before)
+            if last is None:
+                return self._is_above(before)
+        return False
 
     def _last(self, v: Value) -> Op | None:
         """The op on a side that makes ``v``, if it updates an element or adds, and nothing else reads ``v``."""
