@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from jitad import jit
 from jitad.cps import check_cps, to_cps
@@ -238,6 +239,25 @@ def test_inline_heeds_what_is_asked() -> None:
     module.functions["small"].attrs["inline"] = "never"
     inline(module, ["f"])
     assert names(module)["call"] == 2
+
+
+@pytest.mark.parametrize("ops, calls, left", [(10, 300, 0), (40, 90, 0), (40, 200, 200), (70, 5, 0), (70, 20, 20)])
+def test_a_function_is_inlined_at_all_of_its_calls_or_at_none(ops: int, calls: int, left: int) -> None:
+    callee = "".join(f"  %v{i + 1} = sin %v{i} : f64\n" for i in range(ops))
+    caller = "".join(f"  call @g(%x{i}) -> ^b{i}\n^b{i}(%x{i + 1}: f64):\n" for i in range(calls))
+    module = parse_module(f"""
+func @g(%v0: f64) -> (f64) {{
+^entry:
+{callee}  return %v{ops}
+}}
+
+func @f(%x0: f64) -> (f64) {{
+^entry:
+{caller}  return %x{calls}
+}}
+""")
+    inline(module, ["f"])
+    assert names(module)["call"] == left
 
 
 def chain(count: int) -> Module:
