@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.ir.dominance import Dominators
 from jitad.lowering.function import control
 from jitad.lowering.planning.row_accesses import stays_scalar
-from jitad.passes.analysis.loops import Loop
 
 from jitad import interpret, jit
+from jitad.ir.dominance import Dominators
+from jitad.passes.analysis.loops import Loop
 
 VECTORS = re.compile(r"fdiv [a-z ]*<")
 
