@@ -24,6 +24,7 @@ from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
+from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.correlated_branches import correlated_branches
@@ -42,6 +43,7 @@ from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
+from .passes.induction.unread_choices import unread_choices
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
 from .passes.loops.condition_pre import condition_pre
@@ -201,6 +203,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
     ("optimized", "condition_pre", _plain(condition_pre)),
+    ("optimized", "repeated_sums", _under_fastmath(_then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE))),
+    ("optimized", "unread_choices", _then(unread_choices, _SIMPLIFY, _DCE)),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
@@ -332,7 +336,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "similar_loops": _similar_loops, "recursion_batching": recursion_batching, "size_numbering": size_numbering,
     "cps": to_cps, "unroll": unroll, "licm": licm,
     "loop_counters": loop_counters, "induction_variables": induction_variables,
-    "size_versions": size_versions, "last_choice": last_choice,
+    "size_versions": size_versions, "last_choice": last_choice, "unread_choices": unread_choices,
     "index_set_splitting": index_set_splitting,
     "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
@@ -342,7 +346,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
     "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
-    "algebra": algebra, "zero_cotangents": _zero_cotangents,
+    "repeated_sums": repeated_sums, "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
     "loop_unswitch": loop_unswitch, "stride_versioning": stride_versioning,

@@ -9,6 +9,7 @@ Files, in reading order::
     recursion_batching   the products of a recursion as one product before it
     dot_products         dot products of vectors as sums of products
     arg_reductions       argmax and argmin along columns as reductions that run along rows
+    repeated_sums        under fast math: sums that are multiples of an earlier one
     algebra              under fast math: formulas that reduce to one term or a known value
     laurent              its normal form: sums of products of powers
     late_choices         choices of coefficients wait until the end of what the next iteration waits for
