@@ -26,38 +26,46 @@ def unread_choices(module: Module) -> bool:
     """Rewrite all of them; returns True if there were any."""
     changed = False
     for func in module.functions.values():
-        forest = loop_forest(func)
-        if not forest.loops:
+        numbers = _numbers(func)
+        if not numbers:
             continue
         readers = users(func.all_ops())
         found: dict[Value, Value] = {}
-        for loop in forest.loops:
-            known = counted(loop)
-            if known is not None and loop.exit is not None and len(forest.dom.preds[loop.exit]) == 1:
-                for number, last in [(a, q) for q, a in loop.exit_edge().passed()]:
-                    found |= _carried(func, loop, known, number, last, readers)
+        for loop, known, number, last in numbers:
+            found |= _carried(loop, known, number, last, readers)
         if found:
             substitute(func, found)
             changed = True
     return changed
 
 
-def _carried(func: Function, loop: Loop, known: Counted, number: Value, last: Value,
-             readers: dict[Value, list[Op]]) -> dict[Value, Value]:
+def _numbers(func: Function) -> list[tuple[Loop, Counted, Op, Value]]:
+    """The selections ``select(c, iv, last)`` of the iterations of loops, and the parameters that take them behind."""
+    forest = loop_forest(func)
+    found: list[tuple[Loop, Counted, Op, Value]] = []
+    for loop in forest.loops:
+        known = counted(loop)
+        if known is None or loop.exit is None or len(forest.dom.preds[loop.exit]) != 1:
+            continue
+        for last, v in loop.exit_edge().passed():
+            if v.op is not None and v.op.name == "select" and v.op.operands[1] is known.iv:
+                before = v.op.operands[2]
+                if before.owner is loop.head and loop.back_edge().args[before.index] is v:
+                    found.append((loop, known, v.op, last))
+    return found
+
+
+def _carried(loop: Loop, known: Counted, number: Op, last: Value, readers: dict[Value, list[Op]]) -> dict[Value, Value]:
     """The value computed again from ``last``, the number of its iteration, and the one that the loop carries."""
-    op = number.op
-    if op is None or op.name != "select" or op.operands[1] is not known.iv or number.type != known.iv.type:
+    final = _end_of_uses(last, readers)
+    if final is None or loop.exit is None:
         return {}
     back, entry = loop.back_edge().args, loop.entry_edge().args
-    final = _end_of_uses(last, readers)
-    if final is None or back[op.operands[2].index] is not number or op.operands[2].owner is not loop.head:
-        return {}
     _, start, again = final.operands
     for p in loop.head.params:
         choice = back[p.index].op
-        if choice is not None and choice.name == "select" and choice.operands[0] is op.operands[0] and \
+        if choice is not None and choice.name == "select" and choice.operands[0] is number.operands[0] and \
                 choice.operands[2] is p and entry[p.index] is start and _same(again, choice.operands[1], last, known):
-            assert loop.exit is not None
             loop.exit_edge().args.append(choice.result)
             return {final.result: loop.exit.add_param(p.type, p.hint)}
     return {}
