@@ -32,7 +32,8 @@ from ..analysis.cfg import append, remove_unreachable, substitute
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
 
 MANY = 64
-"""The least number of outermost loops of a function whose similar loops are merged: they take half a second."""
+"""The least number of outermost loops of a function whose similar loops are merged.  With their gradient, half as many
+take a second to compile one by one."""
 LEAST = 8
 """The least number of similar loops that become a function."""
 LONGEST = 4
@@ -210,7 +211,8 @@ def _parameters(group: list[_Region]) -> tuple[list[int | None], list[int]]:
 
 
 def _again(b: Builder, constant: Value) -> Value:
-    return b.const(constant.const, constant.type)      # type: ignore[arg-type]
+    assert isinstance(constant.type, Scalar)
+    return b.const(constant.const, constant.type)
 
 
 def _fill(callee: Function, region: _Region, slots: list[int | None], left: list[int]) -> None:
