@@ -51,8 +51,7 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         return None
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return None
-    if kinds.collected and not all(_is_serial(forest.innermost[b], kinds) for b in blocks
-                                   if any(kinds[p] == COLLECTED for p in forest.innermost[b].head.params)):
+    if kinds.collected and not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
     accesses = [op for op in ops if _in_a_row(op, kinds)]
     if all(_along_lanes(op, kinds) for op in accesses):
