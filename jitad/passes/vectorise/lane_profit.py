@@ -25,7 +25,7 @@ from ...ir.types import Scalar
 from ...ir.uses import users
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
-from .lane_kinds import COLLECTED, FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
