@@ -73,6 +73,7 @@ from .passes.nests.window_adjoints import window_adjoints
 from .passes.parallel.outline import outline
 from .passes.parallel.privatisation import privatisation
 from .passes.shapes.array_sroa import array_sroa
+from .passes.shapes.equal_sizes import equal_sizes
 from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.size_numbering import size_numbering
@@ -170,6 +171,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "loop_counters", _plain(loop_counters)),
     ("adjoint", "induction_variables", _plain(induction_variables)),
     ("adjoint", "check_elimination", _plain(check_elimination)),
+    ("adjoint", "equal_sizes", _plain(equal_sizes)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "fuse_accumulate", _plain(fuse_accumulate)),
     ("adjoint", "licm", _LICM),
@@ -344,7 +346,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "partial_sums": partial_sums,
     "scalarise": _scalarised,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
-    "shape_specialise": shape_specialise,
+    "equal_sizes": equal_sizes, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "repeated_sums": repeated_sums, "algebra": algebra, "zero_cotangents": _zero_cotangents,
     "zero_init_elimination": zero_init_elimination,

@@ -37,7 +37,7 @@ from .op_traits import (
     is_full,
     is_transcendental,
 )
-from .own_places import is_own_place, reads_own_places
+from .own_places import is_apart, is_own_place, reads_own_places
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 MOST_PARTS = 2        # reads of other places in what is updated: one operation has two, which store one array
@@ -142,7 +142,7 @@ class _Planner:
         self.depth: dict[Value, int] = {}
         self.users: dict[Value, list[tuple[Op, int]]] = {}
         self.at: dict[Op, int] = {}
-        self.consumed: dict[Block, list[tuple[int, Value]]] = {}
+        self.consumed: dict[Block, list[tuple[int, Value]]] = {}       # the position and the array
         for block in func.blocks:
             self._scan(block)
 
@@ -158,7 +158,7 @@ class _Planner:
                     self.users.setdefault(v, []).append((op, -1))
             definition = OPS.get(op.name)
             for i in definition.consumes if definition else ():
-                consumed.append((position, self.roots.find(op.operands[i])))
+                consumed.append((position, op.operands[i]))
             for v in op.results:
                 if is_array(v):
                     self.cost[v] = self._cost(op)
@@ -258,13 +258,19 @@ class _Planner:
         if len(sites) == 1 and self._reads_what_is_updated(v, *sites):
             return False
         here, last = self.at[op], max((self.at[s] for s in sites), default=0)
-        read = {self.roots.find(o) for o in op.operands if is_array(o)}
-        assert op.block is not None
-        if any(here < p < last and root in read for p, root in self.consumed[op.block]):
+        overwritten = self._overwritten(op, here, last)
+        if any(p < last for p in overwritten):
             return False
-        if not any(p == last and root in read for p, root in self.consumed[op.block]):
+        if not overwritten:
             return True
         return len(sites) == 1 and all(reads_own_places(s, v, self.plan.lazy, self.roots) for s in sites)
+
+    def _overwritten(self, op: Op, here: int, last: int) -> list[int]:
+        """The positions of updates, after ``here`` and up to ``last``, of what ``op`` reads."""
+        read = [o for o in op.operands if is_array(o)]
+        assert op.block is not None
+        return [p for p, v in self.consumed[op.block]
+                if here < p <= last and any(self.roots.same(o, v) and not is_apart(o, v) for o in read)]
 
     def _reads_what_is_updated(self, v: Value, site: Op) -> bool:
         """True if ``site`` updates an array with ``v``, and several parts of ``v`` read other places in its memory.
@@ -280,7 +286,7 @@ class _Planner:
                 if not is_array(x) or x in expressions or is_own_place(x, site):
                     continue
                 if self.roots.find(x) is root:
-                    parts += op is not None and not self._is_view(op)
+                    parts += not is_apart(x, site.operands[0]) and op is not None and not self._is_view(op)
                 elif x.op is not None and x.block is site.block and x.op.name in ON_DEMAND \
                         and all(self._accepts(u, i) for u, i in self.users[x] if u.name != "dim"):
                     expressions.add(x)
@@ -299,11 +305,8 @@ class _Planner:
                 continue
             if c.type != m.type or c in self.plan.lazy or len(self.users[m]) != 1 or c is m:
                 continue
-            read = {self.roots.find(o) for o in product.operands}
-            here, last = self.at[product], self.at[op]
-            assert op.block is not None
-            overwritten = any(here < p < last and root in read for p, root in self.consumed[op.block])
-            if not overwritten and self.roots.find(c) not in read:
+            overwritten = self._overwritten(product, self.at[product], self.at[op] - 1)
+            if not overwritten and not any(self.roots.same(o, c) for o in product.operands):
                 self.plan.accumulate[op.result] = product
                 self.plan.reuse[op.result] = c
                 return

@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from ...ir.aliasing.alias_classes import AliasClasses, is_array
 from ...ir.graph import Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import OPS, Memory
 from ...ir.types import Array
 from .op_traits import inserts_ones
 
@@ -37,7 +37,7 @@ def reads_own_places(site: Op, v: Value, lazy: Collection[Value], roots: AliasCl
             return False
         if x is v or x in lazy or _is_view(x):
             todo += _operands(x, at)
-        elif roots.same(x, target) and not (x is target and _covers(at, wanted)):
+        elif roots.same(x, target) and not is_apart(x, target) and not (x is target and _covers(at, wanted)):
             return False
     return True
 
@@ -49,6 +49,25 @@ def is_own_place(x: Value, site: Op) -> bool:
         return False
     return _covers([_within((k, None, None), *at) for k, at in enumerate(zip(op.operands[1::3], op.operands[3::3]))],
                    _written(site))
+
+
+def is_apart(x: Value, target: Value) -> bool:
+    """True if ``target`` is an update of a new array of this block, and ``x`` lies in memory that was there before.
+
+    Both are live, so they are two buffers, even if a loop passes one for the other later.
+    """
+    start = _start(target)
+    if start.op is None or OPS[start.op.name].memory is not Memory.NEW or start.block is not target.block:
+        return False
+    old = _start(x)
+    return old is not start and (old.op is None or OPS[old.op.name].memory is Memory.NEW)
+
+
+def _start(v: Value) -> Value:
+    """The array of which ``v`` is a view, or an update."""
+    while v.op is not None and OPS[v.op.name].memory in (Memory.PART, Memory.WHOLE, Memory.UPDATE):
+        v = v.op.operands[0]
+    return v
 
 
 LONGEST = 64

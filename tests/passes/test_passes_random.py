@@ -16,7 +16,7 @@ from tests.ir.irgen import arguments, generate, outcome, same
 
 ALONE = ["simplify", "inline", "dce", "size_numbering", "cse", "fuse_accumulate", "copy_insertion"]
 NEED_CPS = ["simplify", "inline", "dce", "size_numbering", "cse", "check_elimination", "licm", "unroll",
-            "scalar_promotion", "shape_specialise", "array_sroa", "copy_insertion"]
+            "equal_sizes", "scalar_promotion", "shape_specialise", "array_sroa", "copy_insertion"]
 
 
 def holds(module: Module, run_pass: Callable[[Module], None], seed: int, cps: bool, small: bool = False) -> None:

@@ -5,6 +5,7 @@ Imports ``ir`` and ``passes.analysis``.
 Files, in reading order::
 
     size_numbering     one value for each size
+    equal_sizes        sizes that checks compare become one value, ahead of what is computed from either
     size_versions      a version of a function for the small sizes of the first call
     shape_specialise   sizes that checks have established, put into types
     shape_inference    types inferred again, where sizes have become known

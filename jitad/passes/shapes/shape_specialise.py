@@ -67,7 +67,7 @@ def end_at_failures(module: Module) -> bool:
     return changed
 
 
-def _equal(op: Op) -> Iterator[tuple[Value, Value]]:
+def equalities(op: Op) -> Iterator[tuple[Value, Value]]:
     """The pairs of integers whose equality a check tests; a constant comes second."""
     todo = list(op.operands[:1]) if op.name == "check" else []
     while todo:
@@ -81,7 +81,7 @@ def _equal(op: Op) -> Iterator[tuple[Value, Value]]:
 
 def _facts(op: Op) -> list[tuple[Value, int]]:
     """Pairs (integer, constant) that a check establishes to be equal, for constants that are worth a type."""
-    return [(x, y.const) for x, y in _equal(op) if x.const is None and y.const is not None and 1 < y.const <= MOST]
+    return [(x, y.const) for x, y in equalities(op) if x.const is None and y.const is not None and 1 < y.const <= MOST]
 
 
 # --- equal sizes ----------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class _Sizes:
         self.solver = Solver(func)
         self.equal: list[tuple[Block, Size, Size]] = []
         for b in self.dom.order:
-            self.equal += [(b, self.of(x), self.of(y)) for op in b.ops for x, y in _equal(op)]
+            self.equal += [(b, self.of(x), self.of(y)) for op in b.ops for x, y in equalities(op)]
 
     def of(self, n: Value) -> Size:
         """The canonical size of an i64 value."""

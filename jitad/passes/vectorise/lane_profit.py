@@ -25,7 +25,7 @@ from ...ir.types import Scalar
 from ...ir.uses import users
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
-from .lane_kinds import COLLECTED, FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
@@ -53,8 +53,7 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(
             _is_work(op, kinds, accesses) for op in ops):
         return None
-    if kinds.collected and not all(_is_serial(forest.innermost[b], kinds) for b in blocks
-                                   if any(kinds[p] == COLLECTED for p in forest.innermost[b].head.params)):
+    if kinds.collected and not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
     if all(_along_lanes(op, kinds) for op in accesses):
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
