@@ -46,8 +46,7 @@ def _split_all(func: Function, free: bool) -> bool:
         for p in loop.head.params:
             if isinstance(p.type, Scalar) and not p.type.is_bool and _is_split(
                     loop, p, _Sum(loop, p, readers, free or not p.type.is_float).values, forest.dom):
-                _split(loop, p)
-                readers = users(func.all_ops())
+                _split(loop, p, readers)
                 changed = True
     return changed
 
@@ -103,8 +102,8 @@ def _is_split(loop: Loop, p: Value, values: set[Value], dom: Dominators) -> bool
         for e in b.term.edges if e.block is q.block)
 
 
-def _split(loop: Loop, p: Value) -> None:
-    """Let ``p`` be added behind the inner loops, and -0.0 take its place in them."""
+def _split(loop: Loop, p: Value, readers: dict[Value, list[Op]]) -> None:
+    """Let ``p`` be added behind the inner loops, and -0.0 take its place in them; keeps ``readers`` up to date."""
     before, latch = loop.preheader, loop.latch
     assert before is not None and before.term is not None and latch is not None and latch.term is not None
     assert isinstance(p.type, Scalar)
@@ -120,3 +119,6 @@ def _split(loop: Loop, p: Value) -> None:
     latch.term = term
     for edge in term.edges:
         edge.args = [total if a is back else a for a in edge.args]
+    assert total.op is not None
+    others = [op for op in readers[back] if op is not term]
+    readers.update({start: readers[p], p: [total.op], back: [*others, total.op], total: [term]})
