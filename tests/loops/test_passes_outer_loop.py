@@ -587,3 +587,39 @@ def test_sums_at_indices_that_lanes_choose(n: int) -> None:
     for bar, expected in zip(bars, interpret(value_and_grad(nearest, (0, 1, 2)), *args)[1]):
         np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-13)
     assert "add_put" in compiled.inspect("optimized", *args)
+
+
+def products_of_integers(a: Any, b: Any, mod: int) -> Any:
+    c = np.zeros((a.shape[0], b.shape[1]), dtype=a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            s = 0
+            for k in range(b.shape[0]):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s % mod
+    return c
+
+
+def products_of_columns(a: Any, b: Any, mod: int) -> int:
+    total = mod
+    for j in range(b.shape[1]):
+        for i in range(b.shape[0]):
+            total -= a[i, i] * b[i, j]
+    return total
+
+
+@pytest.mark.parametrize("f", (products_of_integers, products_of_columns))
+@pytest.mark.parametrize("n", COUNTS)
+def test_integers(f: Callable[..., Any], n: int) -> None:
+    """Sums of integers wrap around alike in any order."""
+    a, b = RNG.integers(-2 ** 62, 2 ** 62, (7, 7)), RNG.integers(-2 ** 62, 2 ** 62, (7, n))
+    with np.errstate(over="ignore"):
+        assert np.array_equal(jit(f)(a, b, 1009), interpret(f, a, b, 1009))
+
+
+def test_lanes_add_up_columns_of_integers() -> None:
+    a = np.ones((7, 7), dtype=np.int64)
+    for f in (products_of_integers, products_of_columns):
+        fast = jit(f)
+        fast(a, np.ones((7, 40), dtype=np.int64), 1009)
+        assert "^chunks" in fast.inspect("optimized")

@@ -1,7 +1,7 @@
 """Partial sums: a sum that inner loops continue begins anew in each iteration of the loop around.
 
-Cotangents may be added up in any order (``acc``), and under ``fastmath`` all sums may.  The reverse sweep of a loop in
-a loop carries the cotangent of a parameter through both::
+Integers and cotangents (``acc``) may be added up in any order, and under ``fastmath`` all sums may.  The reverse sweep
+of a loop in a loop carries the cotangent of a parameter through both::
 
     ^loop(i, s):                                  ^loop(i, s):
       ^inner(j, t := s):                            ^inner(j, t := -0.0):
@@ -9,7 +9,7 @@ a loop carries the cotangent of a parameter through both::
       again ^loop(i + 1, t')                        again ^loop(i + 1, add {acc} s, t')
 
 The iterations of the outer loop no longer wait for one another, and can run in lanes (``outer_loop``).  The start is
--0.0, to which anything can be added without a change.
+-0.0, to which anything can be added without a change; of integers 0.
 
 A value is *of the sum* if it is ``s`` plus something: ``s`` itself, a value of the sum plus or minus another one, or a
 parameter to which all edges pass values of the sum.  Nothing else may read them.
@@ -31,8 +31,7 @@ def partial_sums(module: Module) -> bool:
     """Split sums in every nest of normal form; returns True if there were any."""
     changed = False
     for func in module.functions.values():
-        if module.fastmath or any(op.name == "add" and op.attrs.get("acc") for op in func.all_ops()):
-            changed |= _split_all(func, module.fastmath)
+        changed |= _split_all(func, module.fastmath)
     return changed
 
 
@@ -45,10 +44,9 @@ def _split_all(func: Function, free: bool) -> bool:
     readers = users(func.all_ops())
     for loop in loops:
         for p in loop.head.params:
-            if isinstance(p.type, Scalar) and p.type.is_float and \
-                    _is_split(loop, p, _Sum(loop, p, readers, free).values, forest.dom):
-                _split(loop, p)
-                readers = users(func.all_ops())
+            if isinstance(p.type, Scalar) and not p.type.is_bool and _is_split(
+                    loop, p, _Sum(loop, p, readers, free or not p.type.is_float).values, forest.dom):
+                _split(loop, p, readers)
                 changed = True
     return changed
 
@@ -104,13 +102,13 @@ def _is_split(loop: Loop, p: Value, values: set[Value], dom: Dominators) -> bool
         for e in b.term.edges if e.block is q.block)
 
 
-def _split(loop: Loop, p: Value) -> None:
-    """Let ``p`` be added behind the inner loops, and -0.0 take its place in them."""
+def _split(loop: Loop, p: Value, readers: dict[Value, list[Op]]) -> None:
+    """Let ``p`` be added behind the inner loops, and -0.0 take its place in them; keeps ``readers`` up to date."""
     before, latch = loop.preheader, loop.latch
     assert before is not None and before.term is not None and latch is not None and latch.term is not None
     assert isinstance(p.type, Scalar)
     term, before.term = before.term, None
-    start = Builder(before, term.loc).const(-0.0, p.type)
+    start = Builder(before, term.loc).const(-0.0 if p.type.is_float else 0, p.type)
     before.term = term
     for block in loop.blocks:
         for op in block.all_ops():
@@ -121,3 +119,6 @@ def _split(loop: Loop, p: Value) -> None:
     latch.term = term
     for edge in term.edges:
         edge.args = [total if a is back else a for a in edge.args]
+    assert total.op is not None
+    others = [op for op in readers[back] if op is not term]
+    readers.update({start: readers[p], p: [total.op], back: [*others, total.op], total: [term]})

@@ -73,7 +73,7 @@ class Kinds:
         return self.of.get(v, UNIFORM)
 
     def _additions(self, p: Value, back: Value) -> list[Op] | None:
-        """The chain of additions to, and subtractions from, a carried float up to its next value.
+        """The chain of additions to, and subtractions from, a carried number up to its next value.
 
         ``None`` for any other use.
         """
@@ -92,9 +92,9 @@ class Kinds:
         return None if any(op.name != "branch" for op in self.users.get(v, [])) else found
 
     def _adds_to(self, op: Op, v: Value) -> bool:
-        """True for an addition to the float ``v``, or a subtraction from it."""
+        """True for an addition to the number ``v``, or a subtraction from it."""
         return op.name in ("add", "sub") and op.operands.count(v) == 1 and (op.name == "add" or op.operands[0] is v) \
-            and isinstance(v.type, Scalar) and v.type.is_float
+            and isinstance(v.type, Scalar) and not v.type.is_bool
 
     def _continued(self, p: Value, back: Value) -> list[Op]:
         """The additions to a carried sum that goes through parameters of other blocks, which are of the sum always.

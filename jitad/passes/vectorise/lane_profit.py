@@ -47,13 +47,14 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     deepest = max(forest.depth(b) for b in kinds.blocks)
     blocks = [b for b in kinds.blocks if forest.depth(b) == deepest]
     ops = [op for b in blocks for op in b.ops if op.results]
+    accesses = [op for op in ops if _in_a_row(op, kinds)]
     if any(b.term is not None and b.term.attrs.get("windows") for b in blocks):
         return None
-    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
+    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(
+            _is_work(op, kinds, accesses) for op in ops):
         return None
     if kinds.collected and not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
         return None
-    accesses = [op for op in ops if _in_a_row(op, kinds)]
     if all(_along_lanes(op, kinds) for op in accesses):
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
@@ -96,12 +97,14 @@ def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value
     return dict.fromkeys(trips, most) if known_before and all((t.const or 0) <= most for t in trips) else None
 
 
-def _is_work(op: Op, kinds: Kinds) -> bool:
+def _is_work(op: Op, kinds: Kinds, accesses: list[Op]) -> bool:
+    """True for varying arithmetic of floats, and of integers in a loop in which LLVM would have to gather elements."""
     if op.name == "add_at":
         return kinds[op.operands[1]] == VARYING
     t = op.results[0].type
-    return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and t.is_float and \
-        kinds[op.results[0]] == VARYING
+    assert op.block is not None
+    return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and kinds[op.results[0]] == VARYING and \
+        (t.is_float or _is_strided(kinds.forest.innermost[op.block], accesses))
 
 
 def _in_a_row(op: Op, kinds: Kinds) -> bool:
