@@ -221,6 +221,19 @@ def polynomials(z: Any, p: Any, start: float) -> float:
     return total + 1e-3 * count
 
 
+def deviations(z: Any, p: Any, start: float) -> float:
+    """Only other inner loops have sums along rows, for which lanes are worth it."""
+    total = start
+    for i in range(len(z)):
+        mean = 0.0
+        for t in range(z.shape[1]):
+            mean += z[i, t]
+        mean /= z.shape[1] + 1
+        for t in range(z.shape[1]):
+            total += p[0] * (z[i, t] - mean) ** 2
+    return total
+
+
 def one_sum_or_another(z: Any, p: Any, start: float) -> float:
     """Two sums change places, so that neither can be collected."""
     a, b = start, 1.0
@@ -246,7 +259,7 @@ def doubled(z: Any, p: Any, start: float) -> float:
     return total
 
 
-SUMS = [filtered, polynomials]
+SUMS = [filtered, polynomials, deviations]
 
 
 @pytest.mark.long
