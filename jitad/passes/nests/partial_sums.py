@@ -56,7 +56,7 @@ def _split_all(func: Function, free: bool) -> bool:
 
 
 def _begins_anew(loop: Loop, p: Value) -> bool:
-    """True for a sum of an iteration of the loop around: these do not wait for one another, and can be lanes already."""
+    """True for a sum of one iteration of the loop around: these iterations do not wait for one another."""
     start = loop.entry_edge().args[p.index]
     return loop.parent is not None and start.const is not None
 
