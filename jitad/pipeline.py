@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
@@ -92,27 +93,31 @@ Pass = Callable[[Module, Sequence[str]], object]
 """A pass returns False if it has changed nothing; after any other result it may have."""
 
 
-def _plain(run_pass: Callable[[Module], object]) -> Pass:
-    return lambda module, roots: run_pass(module)
+@dataclass(frozen=True)
+class _Step:
+    """A pass that needs no roots, and the cleanup that its output needs, which runs only if it has changed anything."""
 
+    change: Callable[[Module], object]
+    cleanup: tuple[Pass, ...] = ()
+    fastmath: bool = False                              # runs under ``fastmath`` only
 
-def _under_fastmath(run_pass: Pass) -> Pass:
-    return lambda module, roots: run_pass(module, roots) if module.fastmath else False
-
-
-_SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
-_ALGEBRA = _under_fastmath(_plain(algebra))
-
-
-def _then(change: Callable[[Module], bool], *cleanup: Pass) -> Pass:
-    """A pass that reports a change, and the cleanup that its output needs, which runs only then."""
-    def run_pass(module: Module, roots: Sequence[str]) -> bool:
-        if not change(module):
+    def __call__(self, module: Module, roots: Sequence[str]) -> object:
+        if self.fastmath and not module.fastmath:
             return False
-        for clean in cleanup:
+        changed = self.change(module)
+        if self.cleanup and not changed:
+            return False
+        for clean in self.cleanup:
             clean(module, roots)
-        return True
-    return run_pass
+        return changed
+
+
+def _then(change: Callable[[Module], bool], *cleanup: Pass, fastmath: bool = False) -> _Step:
+    return _Step(change, cleanup, fastmath)
+
+
+_SIMPLIFY, _CSE, _LICM, _DCE = _Step(simplify), _Step(cse), _Step(licm), dce
+_ALGEBRA = _Step(algebra, fastmath=True)
 
 
 def _all_reachable(module: Module, roots: Sequence[str]) -> None:
@@ -120,15 +125,15 @@ def _all_reachable(module: Module, roots: Sequence[str]) -> None:
         remove_unreachable(func)
 
 
-def _array_sroa(derived: bool) -> Pass:
+def _array_sroa(derived: bool) -> _Step:
     return _then(lambda module: array_sroa(module, derived), _SIMPLIFY, _CSE, _DCE)
 
 
-def _scalarise(derived: bool) -> Pass:
+def _scalarise(derived: bool) -> _Step:
     return _then(lambda module: scalarise(module, derived), _SIMPLIFY)
 
 
-def _on_nests(change: Callable[[Module], bool]) -> Pass:
+def _on_nests(change: Callable[[Module], bool]) -> _Step:
     """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
@@ -154,32 +159,32 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "inline", inline),
-    ("cps", "base_case_inlining", _plain(base_case_inlining)),
+    ("cps", "base_case_inlining", _Step(base_case_inlining)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
-    ("cps", "similar_loops", _plain(_similar_loops)),
-    ("cps", "recursion_batching", _plain(recursion_batching)),
-    ("cps", "size_numbering", _plain(size_numbering)),
-    ("cps", "cps", _plain(to_cps)),
+    ("cps", "similar_loops", _Step(_similar_loops)),
+    ("cps", "recursion_batching", _Step(recursion_batching)),
+    ("cps", "size_numbering", _Step(size_numbering)),
+    ("cps", "cps", _Step(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _plain(retype_all), _SIMPLIFY)),
-    ("adjoint", "unroll", _plain(unroll)),
+    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _Step(retype_all), _SIMPLIFY)),
+    ("adjoint", "unroll", _Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
-    ("adjoint", "loop_counters", _plain(loop_counters)),
-    ("adjoint", "induction_variables", _plain(induction_variables)),
-    ("adjoint", "check_elimination", _plain(check_elimination)),
-    ("adjoint", "equal_sizes", _plain(equal_sizes)),
+    ("adjoint", "loop_counters", _Step(loop_counters)),
+    ("adjoint", "induction_variables", _Step(induction_variables)),
+    ("adjoint", "check_elimination", _Step(check_elimination)),
+    ("adjoint", "equal_sizes", _Step(equal_sizes)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "fuse_accumulate", _plain(fuse_accumulate)),
+    ("adjoint", "fuse_accumulate", _Step(fuse_accumulate)),
     ("adjoint", "licm", _LICM),
-    ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
+    ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "peel", _then(peel, _plain(check_elimination), _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
-    ("adjoint", "branch_accesses", _plain(branch_accesses)),
+    ("adjoint", "branch_accesses", _Step(branch_accesses)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
@@ -193,9 +198,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
-    ("adjoint", "batch", _plain(batch)),
+    ("adjoint", "batch", _Step(batch)),
     ("adjoint", "matrix_products", _on_nests(lambda module: matrix_products(module, by_vectors=True))),
-    ("adjoint", "differentiate", _plain(differentiate)),
+    ("adjoint", "differentiate", _Step(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
@@ -204,55 +209,55 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
-    ("optimized", "condition_pre", _plain(condition_pre)),
-    ("optimized", "repeated_sums", _under_fastmath(_then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE))),
+    ("optimized", "condition_pre", _Step(condition_pre)),
+    ("optimized", "repeated_sums", _then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE, fastmath=True)),
     ("optimized", "unread_choices", _then(unread_choices, _SIMPLIFY, _DCE)),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
-    ("optimized", "dce", _under_fastmath(_DCE)),
-    ("optimized", "zero_cotangents", _plain(zero_cotangents)),
-    ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "dce", lambda module, roots: dce(module, roots) if module.fastmath else False),
+    ("optimized", "zero_cotangents", _Step(zero_cotangents)),
+    ("optimized", "cps", _Step(to_cps)),
     ("optimized", "dead_stores", _then(dead_stores, _SIMPLIFY, _DCE)),
-    ("optimized", "scalar_promotion", _plain(scalar_promotion)),
+    ("optimized", "scalar_promotion", _Step(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
-    ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
-    ("optimized", "batch", _plain(batch)),
-    ("optimized", "predicate", _plain(predicate)),
+    ("optimized", "zero_init_elimination", _Step(zero_init_elimination)),
+    ("optimized", "batch", _Step(batch)),
+    ("optimized", "predicate", _Step(predicate)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
-    ("optimized", "partial_sums", _plain(partial_sums)),
+    ("optimized", "partial_sums", _Step(partial_sums)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
-    ("optimized", "loop_pre", _plain(loop_pre)),          # lanes read no element at an index that a lane has chosen
-    ("optimized", "outer_loop", _plain(outer_loop)),
+    ("optimized", "loop_pre", _Step(loop_pre)),          # lanes read no element at an index that a lane has chosen
+    ("optimized", "outer_loop", _Step(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
-    ("optimized", "neighbour_updates", _plain(neighbour_updates)),
-    ("optimized", "stride_versioning", _plain(stride_versioning)),
-    ("optimized", "loop_versioning", _plain(loop_versioning)),
-    ("optimized", "loop_pre", _plain(loop_pre)),
-    ("optimized", "branch_fusion", _plain(branch_fusion)),
-    ("optimized", "if_conversion", _plain(if_conversion)),
-    ("optimized", "check_strips", _plain(check_strips)),
-    ("optimized", "stride_specialise", _plain(stride_specialise)),
+    ("optimized", "neighbour_updates", _Step(neighbour_updates)),
+    ("optimized", "stride_versioning", _Step(stride_versioning)),
+    ("optimized", "loop_versioning", _Step(loop_versioning)),
+    ("optimized", "loop_pre", _Step(loop_pre)),
+    ("optimized", "branch_fusion", _Step(branch_fusion)),
+    ("optimized", "if_conversion", _Step(if_conversion)),
+    ("optimized", "check_strips", _Step(check_strips)),
+    ("optimized", "stride_specialise", _Step(stride_specialise)),
     ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
-    ("optimized", "fission", _plain(fission)),
+    ("optimized", "fission", _Step(fission)),
     ("optimized", "outer_products", outer_products),
-    ("optimized", "dot_products", _plain(dot_products)),
-    ("optimized", "arg_reductions", _plain(arg_reductions)),
+    ("optimized", "dot_products", _Step(dot_products)),
+    ("optimized", "arg_reductions", _Step(arg_reductions)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
-    ("optimized", "loop_load_elimination", _plain(loop_load_elimination)),
+    ("optimized", "loop_load_elimination", _Step(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
-    ("optimized", "strength_reduction", _plain(strength_reduction)),
+    ("optimized", "strength_reduction", _Step(strength_reduction)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
-    ("optimized", "extreme_reductions", _plain(extreme_reductions)),
-    ("optimized", "rare_updates", _plain(rare_updates)),
-    ("optimized", "own_starts", _plain(own_starts)),
+    ("optimized", "extreme_reductions", _Step(extreme_reductions)),
+    ("optimized", "rare_updates", _Step(rare_updates)),
+    ("optimized", "own_starts", _Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -331,40 +336,13 @@ def _scalarised(module: Module) -> None:
     scalarise(module, derived=True)
 
 
-PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
-    "rules": _rules,
-    "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
-    "correlated_branches": correlated_branches,
-    "similar_loops": _similar_loops, "recursion_batching": recursion_batching, "size_numbering": size_numbering,
-    "cps": to_cps, "unroll": unroll, "licm": licm,
-    "loop_counters": loop_counters, "induction_variables": induction_variables,
-    "size_versions": size_versions, "last_choice": last_choice, "unread_choices": unread_choices,
-    "index_set_splitting": index_set_splitting,
-    "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "check_hoisting": check_hoisting, "condition_pre": condition_pre, "column_major": column_major,
-    "interchange": _interchanged, "matrix_products": _products, "packing": packing, "panels": panels,
-    "partial_sums": partial_sums,
-    "scalarise": _scalarised,
-    "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "privatisation": privatisation,
-    "equal_sizes": equal_sizes, "shape_specialise": shape_specialise,
-    "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
-    "repeated_sums": repeated_sums, "algebra": algebra, "zero_cotangents": _zero_cotangents,
-    "zero_init_elimination": zero_init_elimination,
-    "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_unswitch": loop_unswitch, "stride_versioning": stride_versioning,
-    "loop_versioning": loop_versioning, "loop_pre": loop_pre,
-    "branch_fusion": branch_fusion,
-    "if_conversion": if_conversion, "check_strips": check_strips,
-    "stride_specialise": stride_specialise,
-    "fission": fission, "outer_products": outer_products, "dot_products": dot_products,
-    "arg_reductions": arg_reductions,
-    "dead_stores": dead_stores, "loop_load_elimination": loop_load_elimination,
-    "chain_reassociation": chain_reassociation,
-    "strength_reduction": strength_reduction, "jump_threading": jump_threading,
-    "extreme_reductions": extreme_reductions, "rare_updates": rare_updates,
-    "window_adjoints": window_adjoints,
-    "own_starts": own_starts, "copy_insertion": copy_insertion,
+PASSES_BY_NAME: dict[str, Callable[..., object]] = {
+    **{name: run_pass.change if isinstance(run_pass, _Step) else run_pass for _, name, run_pass in PIPELINE},
+    "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
+    "array_sroa": array_sroa, "checkpoint": checkpoint_loops, "zero_cotangents": _zero_cotangents, "outline": outline,
+    "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
 }
+"""Each pass by itself, without a cleanup behind it: a function of a module."""
 
 
 def left_out() -> frozenset[str]:

@@ -80,7 +80,7 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
 
 
 def _waited_for(loop: Loop, late: set[Value]) -> set[Value]:
-    """What the next values of the ``late`` parameters of the head are computed from in an iteration."""
+    """The values of an iteration from which the next ones of the ``late`` parameters of the head are computed."""
     passed: dict[Value, list[Value]] = {}
     for e in (e for b in loop.blocks for e in (b.term.edges if b.term is not None else ())):
         for p, a in e.passed():

@@ -158,7 +158,7 @@ def _alike(v: Value, w: Value, s: _Sum, earlier: _Sum, depth: int = DEEPEST) -> 
 
 
 def _stored(array: Value, earlier: _Sum) -> Value | None:
-    """What each iteration of the earlier loop stores at its counter, if ``array`` is the array that it leaves."""
+    """The value that the earlier loop stores at its counter in each iteration, if it leaves ``array``."""
     loop = earlier.loop
     if array.owner is loop.exit:
         given = loop.exit_edge().argument(array)

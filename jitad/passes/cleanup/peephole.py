@@ -103,7 +103,7 @@ def _add(op: Op) -> Found:
 
 
 def _nothing_added(op: Op) -> Found:
-    """What a sum adds to, if that is nothing and the sum may be reordered: cotangents of a side that was not taken."""
+    """The start of a sum that is nothing, if the sum may be reordered: cotangents of a side that was not taken."""
     before, term = op.operands[:2]
     return before if op.attrs.get("acc") and term.const == 0 and before.type == op.result.type else None
 

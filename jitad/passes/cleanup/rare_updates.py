@@ -57,7 +57,7 @@ Test = tuple[Value, bool]
 
 @dataclass(frozen=True)
 class Update:
-    """What must hold for a carried value to be replaced, the new value, and the selections, the last one first."""
+    """The condition for a carried value to be replaced, the new value, and the selections, the last one first."""
 
     tests: tuple[Test, ...]
     new: Value

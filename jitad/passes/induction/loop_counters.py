@@ -67,7 +67,7 @@ class _Step:
 
 
 def _step(loop: Loop) -> _Step | None:
-    """How a loop counts, if it does so in another way than ``counted`` takes."""
+    """The counting of a loop, if ``counted`` does not take it as it is."""
     latch = loop.latch
     if loop.preheader is None or latch is None or loop.exit is None or latch.term is None or counted(loop) is not None:
         return None

@@ -131,7 +131,7 @@ class _Search:
         return found if all(self._own(*level, axis, at[axis]) for level, axis in zip(found, reversed(axes))) else None
 
     def initial(self, load: Op) -> Value | None:
-        """What the element that ``load`` reads is filled with, if nothing has been stored to it before."""
+        """The initial value of the element that ``load`` reads, if nothing has been stored to it before."""
         array, at = load.operands[0], load.operands[1:]
         assert load.block is not None
         loop = self.forest.loop_of(load.block)

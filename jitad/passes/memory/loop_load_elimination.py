@@ -111,7 +111,7 @@ class _Recurrence:
         return True
 
     def _start(self, stored: _Place, distance: int) -> Value | None:
-        """What the program has stored, ahead of the loop, in the element that lies ``distance`` before the first."""
+        """The value stored, ahead of the loop, in the element that lies ``distance`` before the first."""
         array = self.loop.entry_edge().args[self.array.index]
         wanted = stored.last.without(self.known.iv).minus(Affine(distance))
         while array.op is not None and array.op.name == "set" and _is_of_element(array.op):

@@ -45,7 +45,7 @@ def _of_function(func: Function) -> None:
 
 
 def _beginning(forest: LoopForest, preheader: Block, start: Value) -> tuple[Block, set[Op]]:
-    """Where to copy the start of a loop: ahead of the test that leads to it or past it.  And what passes it on."""
+    """The block for a copy of a loop's start, ahead of the test that leads past it, and what passes it."""
     preds, terms = forest.dom.preds, [preheader.term]
     before = preds[preheader][0] if len(preds[preheader]) == 1 and start.block is not preheader else preheader
     if forest.loop_of(before) is not forest.loop_of(preheader):

@@ -90,7 +90,7 @@ def _once(func: Function, by_vectors: bool) -> bool:
 
 @dataclass
 class _Product:
-    """What ``sums`` adds up, in ``columns``, in ``rows``: a loop, or an op on vectors, whose sum may be in any order.
+    """The terms of ``sums``, in ``columns``, in ``rows``: a loop, or an op on vectors, whose sum may be in any order.
 
     Without ``columns`` the op computes a row of the product.
     ``initial``: the vector whose element for the column begins the sum, or ``None`` for 0.

@@ -88,7 +88,7 @@ class _Packing:
         return found
 
     def _end(self, index: Value, loop: Loop, nest: Loop) -> Affine | None:
-        """What ``index`` stays below in ``nest``, of values from outside: counters have their last value."""
+        """The bound of ``index`` in ``nest``, of values from outside: counters have their last value."""
         form = self.forms.of(index)
         at: Loop | None = loop
         while at is not None and at is not nest.parent:

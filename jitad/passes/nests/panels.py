@@ -38,7 +38,7 @@ TESTS = frozenset("lt le gt ge eq ne and or not add sub mul minimum maximum cons
 
 @dataclass(frozen=True)
 class Columns:
-    """What a loop over ``k < trip`` reads of a chunk: rows ``row`` and up of ``count`` ones, columns ``column + k``."""
+    """Reads of a chunk by a loop over ``k < trip``: rows ``row`` and up of ``count`` ones, columns ``column + k``."""
 
     nest: Loop
     array: Value
@@ -93,7 +93,7 @@ class _Panels:
         return bool(groups)
 
     def _found(self, loop: Loop, chunks: Loop) -> Iterator[tuple[Columns, Read]]:
-        """What an innermost loop reads of a chunk."""
+        """The elements of a chunk that an innermost loop reads."""
         known = counted(loop)
         if known is None or chunks.preheader is None or not chunks.head.params:
             return

@@ -84,7 +84,7 @@ class Regular:
         return inner.preheader
 
     def _passed(self, v: Value) -> Value:
-        """What a join receives where it is read: other edges pass what is undefined."""
+        """The value of a join where it is read: other edges pass what is undefined."""
         loop = self.forest.loop_of(v.block)
         if v.op is not None or v.block is self.dom.order[0] or loop is not None and loop.head is v.block:
             return v

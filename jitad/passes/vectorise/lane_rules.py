@@ -118,7 +118,7 @@ class Lanes:
         return self.b.select(active, terms, self.b.const(-0.0 if dtype.is_float else 0, dtype))
 
     def term(self, op: Op, each: Value) -> Value:
-        """What an addition or a subtraction adds to a sum in all lanes."""
+        """The terms that an addition or a subtraction adds to a sum in all lanes."""
         return self.active_terms(self.b.neg(each) if op.name == "sub" else each)
 
     def beside(self, v: Value) -> Value:
