@@ -16,7 +16,6 @@ from ..types import BOOL, I64, Array, Scalar, Stack, Type
 from .violations import Violation
 
 
-
 class FunctionVerifier:
     """The checks of one function, whose ops are those of ``ops``."""
 
