@@ -1,4 +1,4 @@
-"""Branches of innermost loops whose sides join again, and conditions under which an extreme is updated."""
+"""Branches in loops whose sides join again, and conditions under which an extreme is updated."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Arms:
 
 
 def arms_of(loop: Loop, dom: Dominators) -> list[Arms]:
-    """The branches of an innermost loop, inner ones first."""
-    found = []
+    """The branches of a loop that are in no inner loop, and have none on their sides; inner branches first."""
+    found, nested = [], {b for child in loop.children for b in child.blocks}
     for join in dom.in_order(loop.blocks):
         head = dom.idom[join]
         if head not in loop.blocks or join is loop.head or len(dom.preds[join]) != 2:
@@ -42,8 +42,9 @@ def arms_of(loop: Loop, dom: Dominators) -> list[Arms]:
         if head.term.name == "branch":
             between = _between(loop, dom, head, join)
             within = {*between, join}
-            if all(b.term is not None and b.term.name != "call" and within.issuperset(b.successors())
-                   for b in (head, *between)):
+            if nested.isdisjoint((head, *within)) and all(
+                    b.term is not None and b.term.name != "call" and within.issuperset(b.successors())
+                    for b in (head, *between)):
                 found.append(Arms(loop, head, between, join))
     return found
 
@@ -57,6 +58,20 @@ def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Bloc
         found += new
         todo += new
     return dom.in_order(found)
+
+
+def is_scattered(update: Op, loop: Loop) -> bool:
+    """True if an element is updated at an index that an iteration of the loop reads, which prevents vectors."""
+    todo, seen = list(update.operands[2:]), set[Value]()
+    while todo:
+        v = todo.pop()
+        if v in seen or v.op is None or v.block not in loop.blocks:
+            continue
+        seen.add(v)
+        if v.op.name in ("get", "cast"):
+            return True
+        todo += v.op.operands
+    return False
 
 
 def extreme_of(condition: Value, new: Value, old: Value, depth: int = DEEP) -> tuple[Op, list[Value], set[Op]] | None:

@@ -77,6 +77,9 @@ class Walk:
         for p in block.params if block not in self.heads else ():
             if p.type == I64 and (v := self._only_value(p)) is not None:
                 self.ranges.is_now(p, v)
+            elif p.type == I64 and preds and None not in (passed := [e.argument(p) for e in self.incoming[block]]):
+                low, high = zip(*(self.ranges.interval(v) for v in passed if v is not None))
+                self.ranges.intervals[p] = min(low), max(high)
         if block in self.loops:
             learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
             self.choices |= choices(self.loops[block], self.incoming)

@@ -1,4 +1,4 @@
-"""Takes accesses of arrays out of branches in innermost loops: loads move ahead of the branch, stores behind it.
+"""Takes accesses of arrays out of branches in loops: loads move ahead of the branch, stores behind it.
 
 ::
 
@@ -10,8 +10,10 @@
     ^join(g3)
 
 What is left on the sides is arithmetic, which LLVM vectorises with selects; it masks conditional accesses, which takes
-longer than the branch.  The derivative has this form too: adjoints are loaded ahead of the branch and added behind it.
-It still computes the derivative of the side that was taken only, so infinities of the other do not get into it.
+longer than the branch.  A loop around others becomes lanes only without conditional stores: a layer of windows with
+``if s > 0.0: y[i] = s`` takes 0.1 to 0.25 of the time.  The derivative has this form too: adjoints are loaded ahead of
+the branch and added behind it.  It still computes the derivative of the side that was taken only, so infinities of the
+other do not get into it.
 
 A load moves if its index is in bounds whether the branch takes its side or not: control flow ahead of the branch,
 earlier checks and loop counters imply it (``facts.Walk``).  ``branch_stores`` moves the updates.
@@ -24,7 +26,7 @@ from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of
 from ..analysis.affine import Affine
-from ..analysis.branches import Arms, arms_of
+from ..analysis.branches import Arms, arms_of, is_scattered
 from ..analysis.facts import Walk
 from ..analysis.loops import loop_forest
 from ..analysis.sizes import Size, Solver
@@ -37,9 +39,9 @@ LEAST = 16
 
 
 def branch_accesses(module: Module) -> None:
-    """Rewrite the branches in innermost loops; expects normal form."""
+    """Rewrite the branches in loops; expects normal form."""
     for func in module.functions.values():
-        if any(not loop.children and len(loop.blocks) > 1 for loop in loop_forest(func).loops):
+        if any(len(loop.blocks) > 1 for loop in loop_forest(func).loops):
             hoist = _Hoist(func)
             if hoist.arms:
                 hoist.run()
@@ -66,9 +68,9 @@ class _Hoist(Walk):
         self.arms: dict[Block, Arms] = {}
         self.safe: dict[Op, set[Block]] = {}
         for loop in self.forest.loops:
-            if not loop.children and len(loop.blocks) > 1:
-                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom)
-                              if not _may_raise(arms) and not _scatters(arms)}
+            if len(loop.blocks) > 1:
+                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom) if not _may_raise(arms)
+                              and not _scatters(arms) and (not loop.children or _updates(arms))}
 
     def end(self, block: Block) -> None:
         if block not in self.arms:
@@ -126,6 +128,11 @@ def _may_raise(arms: Arms) -> bool:
     return any(OPS[op.name].effect for b in arms.between for op in b.ops)
 
 
+def _updates(arms: Arms) -> bool:
+    """True if a side updates an element.  A sum alone would wait for what an inner loop has decided."""
+    return any(op.name in ("set", "add_at") for b in arms.between for op in b.ops)
+
+
 def _scatters(arms: Arms) -> bool:
     """True if costly sides update elements at indices that are read, as forces between neighbours in a list.
 
@@ -133,17 +140,7 @@ def _scatters(arms: Arms) -> bool:
     """
     if sum(OPS[op.name].cost for b in arms.between for op in b.ops) <= LEAST:
         return False
-    todo = [v for b in arms.between for op in b.ops if op.name in ("set", "add_at") for v in op.operands[2:]]
-    seen: set[Value] = set()
-    while todo:
-        v = todo.pop()
-        if v in seen or v.op is None or v.block not in arms.loop.blocks:
-            continue
-        seen.add(v)
-        if v.op.name in ("get", "cast"):
-            return True
-        todo += v.op.operands
-    return False
+    return any(is_scattered(op, arms.loop) for b in arms.between for op in b.ops if op.name in ("set", "add_at"))
 
 
 def _move(op: Op, block: Block) -> None:

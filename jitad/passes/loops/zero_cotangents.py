@@ -9,7 +9,8 @@ value was computed in a loop, such as the distance to a centre that is not the n
 
 A loop qualifies if all that it passes on is what it received, with additions of values that *vanish* with the
 cotangent: products with it, quotients, sums and selections of such values.  Where a factor is infinite the product
-would be NaN; the derivative of what was not chosen is zero.
+would be NaN; the derivative of what was not chosen is zero.  Loops over the windows of a convolution are left alone:
+there ``window_adjoints`` makes vectors.
 
 An iteration is skipped in the same way, if the loop cannot be vectorised anyway.  It has received a cotangent from a
 later iteration: as a scalar, if a running minimum keeps one of many candidates, or in an array, if a table of minima is
@@ -21,6 +22,13 @@ filled.  All but the iterations on the best path then find zeros::
                     branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
                                                           next(y, c): branch more, loop(i + 1, y, c), …
 
+If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
+past its multiples where they are added at indices that are read, so that there are no vectors::
+
+    inner: jump join(g)     outer: jump join(0.0)     inner: c = add_at b, g * x, j;  jump next(c)
+    join(z):  c = add_at b, z * x, j             →    outer: jump next(b)
+              branch more, loop(c), exit(c)           next(c): branch more, loop(c), exit(c)
+
 A loop may also begin with cotangents that are all zero, and pass on nothing but multiples of them: the reverse sweep of
 a path whose end does not count, as the price of an option that is not exercised.  It is skipped then, unless it has
 become vectors before.
@@ -28,15 +36,17 @@ become vectors before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import EDGE, uses
+from ..analysis.affine import AffineForms
+from ..analysis.branches import is_scattered
 from ..analysis.cfg import set_term
-from ..analysis.loops import Loop, loop_forest
+from ..analysis.loops import Loop, counted, loop_forest
 
 
 def zero_cotangents(module: Module, iterations: bool = False) -> None:
@@ -48,9 +58,12 @@ def zero_cotangents(module: Module, iterations: bool = False) -> None:
                     continue
                 adds = any(op.name == "add_at" for op in loop.head.ops)
                 if adds and not iterations:
-                    _skip_loop(func, loop)
+                    if not _adds_to_windows(loop):
+                        _skip_loop(func, loop)
                 elif iterations and not (adds and _skip_iterations(func, loop)):
                     _skip_path(func, loop)
+            for loop in loop_forest(func).loops if iterations else ():
+                _skip_multiples(func, loop)
 
 
 def _skip_loop(func: Function, loop: Loop) -> None:
@@ -60,6 +73,13 @@ def _skip_loop(func: Function, loop: Loop) -> None:
             return _guard(func, loop, [z], kept)
 
 
+def _adds_to_windows(loop: Loop) -> bool:
+    """True if the next iteration around the loop adds to the next window, as in a convolution (``window_adjoints``)."""
+    known = [counted(x) for x in (loop, loop.parent) if x is not None]
+    steps = [AffineForms().of(op.operands[-1]).coefficient for op in loop.head.ops if op.name == "add_at"]
+    return len(known) == 2 and any(all(k is not None and abs(step(k.iv)) == 1 for k in known) for step in steps)
+
+
 def _skip_path(func: Function, loop: Loop) -> None:
     """Skip a loop if all cotangents that it receives are zero."""
     back, grown = loop.back_edge().args, True
@@ -67,7 +87,7 @@ def _skip_path(func: Function, loop: Loop) -> None:
              or _is_zero(a) and dtype_of(a.type).is_float and not _is_sum(back[p.index], p)}
     kept, vanishing = dict[Value, Value](), set[Value]()
     while grown:                                             # without those that do not stay zero
-        kept, vanishing = _without(loop, start)
+        kept, vanishing = _without(loop.head, start)
         lasting = {p: a for p, a in start.items() if back[p.index] in vanishing or _is_zero(back[p.index])}
         start, grown = lasting, len(lasting) < len(start)
     zs = [a for a in dict.fromkeys(start.values()) if not _is_zero(a)]
@@ -156,6 +176,60 @@ def _is_received(loop: Loop, z: Value) -> bool:
     return bool(added) and all(map(_may_be_zero, added))
 
 
+def _skip_multiples(func: Function, loop: Loop) -> None:
+    """Lead edges that pass a zero to a join in an innermost loop past the additions of its multiples."""
+    preds = loop_forest(func).dom.preds
+    for join in loop.blocks - {loop.head} if not loop.children else ():
+        edges = [e for b in dict.fromkeys(preds[join]) if b.term is not None for e in b.term.edges if e.block is join]
+        if any(b.term is None or b.term.name == "call" for b in preds[join]) or \
+                not any(is_scattered(op, loop) for op in join.ops if op.name == "add_at"):
+            continue
+        for z in join.params:
+            zeros = [e for e in edges if _is_zero(e.args[z.index])]
+            if zeros and len(zeros) < len(edges) and dtype_of(z.type).is_float and _lead_past(func, join, z, zeros):
+                break
+
+
+def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> bool:
+    """Split ``join`` behind the multiples of ``z``, and lead ``zeros`` there; returns False if nothing is added."""
+    kept, _ = _without(join, [z])
+    adds = {op for op in join.ops if op.name == "add_at" and op.result in kept}
+    work = _needed(join, [v for op in adds for v in op.operands]) | adds
+    work |= {op for op in join.ops if op.result in kept}
+    rest = [op for op in join.ops if op not in work]
+    others = [*rest, *(op for b in func.blocks if b is not join for op in b.all_ops())]
+    term = join.term
+    assert term is not None
+    read = dict.fromkeys(v for op in (*others, term) for v in op.used()
+                         if v.owner is join or v.op in work)
+    if not adds or any(v is z or v.op is not None and v not in kept for v in read):
+        return False                                         # what the other side computes here is read behind
+    behind = func.new_block("next")
+    params = {v: behind.add_param(v.type, v.hint) for v in read}
+    for e in zeros:
+        passed = dict(e.passed())
+        e.block, e.args = behind, [passed.get(kept.get(v, v), kept.get(v, v)) for v in read]
+    join.ops, behind.ops = [op for op in join.ops if op in work], rest
+    behind.term, join.term, term.block = term, None, behind
+    for op in rest:
+        op.block = behind
+    Builder(join, term.loc).jump(behind, list(read))
+    for op in (*others, term):
+        op.replace_uses(params)
+    return True
+
+
+def _needed(block: Block, values: Iterable[Value]) -> set[Op]:
+    """The ops of a block that compute ``values``."""
+    found, todo = set[Op](), list(values)
+    while todo:
+        op = todo.pop().op
+        if op is not None and op.block is block and op not in found:
+            found.add(op)
+            todo += op.operands
+    return found
+
+
 def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
     """For each value that equals a parameter of the loop if ``z`` is zero, that parameter.
 
@@ -163,22 +237,25 @@ def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
     """
     if not all(op.results for op in loop.head.ops):
         return None                                      # a check
-    kept, _ = _without(loop, [z])
+    kept, _ = _without(loop.head, [z])
     return kept if any(v.op is not None and v.op.name == "add_at" for v in kept) else None
 
 
-def _without(loop: Loop, zs: Collection[Value]) -> tuple[dict[Value, Value], set[Value]]:
-    """For each value that equals a parameter of the loop if ``zs`` are zero, that parameter; and what vanishes."""
+def _without(block: Block, zs: Collection[Value]) -> tuple[dict[Value, Value], set[Value]]:
+    """For each value that equals a parameter of the block or a value from before if ``zs`` are zero, that value.
+
+    And all values that vanish.
+    """
     vanishing = set(zs)
-    kept = {p: p for p in loop.head.params if p not in vanishing}
-    for op in loop.head.ops:
+    kept = {p: p for p in block.params if p not in vanishing}
+    for op in block.ops:
         if len(op.results) != 1 or op.result in vanishing:
             continue
         to = _added_to(op, vanishing)
         if _vanishes(op, vanishing):
             vanishing.add(op.result)
-        elif to in kept:
-            kept[op.result] = kept[to]
+        elif to is not None and (to in kept or to.block is not block):
+            kept[op.result] = kept.get(to, to)
         elif (same := next((v for z in zs if (v := _selected(op, z, kept) or _cleared(op, z)) is not None), None)):
             kept[op.result] = kept[same]
     return kept, vanishing
@@ -289,17 +366,7 @@ class _Iteration:
         self.term = loop.head.term
         read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
         self.passed = list(dict.fromkeys((*read, *_read_behind(func, loop))))
-        self.first: set[Op] = set()
-        for v in (z, *self.term.operands, *(v for v in self.passed if v not in kept)):
-            self._need(v)
-
-    def _need(self, v: Value) -> None:
-        todo = [v]
-        while todo:
-            op = todo.pop().op
-            if op is not None and op.block is self.loop.head and op not in self.first:
-                self.first.add(op)
-                todo += op.operands
+        self.first = _needed(loop.head, (z, *self.term.operands, *(v for v in self.passed if v not in kept)))
 
     def run(self) -> bool:
         """Rewrite the loop; returns False if nothing can be skipped."""

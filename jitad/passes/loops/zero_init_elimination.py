@@ -123,9 +123,10 @@ class _Search:
                 return None
             inner, carried = loop, array
             array, loop = loop.entry_edge().args[array.index], loop.parent
-            if loop is not None and op.attrs.get("acc") and (early := self._added(array, loop)):
-                self.early[inner, carried] = early
-                array = early[0].operands[0]
+            if loop is not None and len(found) < len(at) and op.attrs.get("acc"):
+                if early := self._added(array, loop):
+                    self.early[inner, carried] = early
+                    array = early[0].operands[0]
         if not _is_fill(array, op) or not self._covers(array, found) or not self._is_always(op, found):
             return None
         axes = range(len(at))

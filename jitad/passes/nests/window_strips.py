@@ -57,6 +57,7 @@ class Strips:
         self.func, self.w, self.known = func, w, w.regular.known[w.loop]
         self.strip, self.between, self.behind = (func.new_block(n) for n in ("strip", "between", "next"))
         self.start = self.strip.add_param(I64, "start")
+        self.stores: set[Op | None] = set()                  # what keeps the inputs, at the number within the strip
 
     def run(self) -> Block:
         """Emit the strips, to be executed if there are more windows than elements in a row of one.
@@ -117,6 +118,7 @@ class Strips:
         b = Builder(before, before.term.loc)
         before.term = None
         stored = [b.emit("set", t, v, self.known.iv) for t, v in zip(at[next(iter(way))], w.inputs)]
+        self.stores.update(v.op for v in stored)
         b.jump(behind, starts)
         at |= {p: stored for p in behind.params if p in way}
         for e, values in edges:
@@ -136,10 +138,9 @@ class Strips:
         numbers = {known.iv: number.result, known.next: following.result}
         test = loop.latch.term.operands[0].op
         assert test is not None
-        stores = {op for b in w.blocks(chain=False) for op in b.ops if op.name == "set"}
         for block in w.blocks(chain=False):
             for op in block.all_ops():
-                if op not in (known.next.op, test) and not (op in stores and op.operands[-1] is known.iv):
+                if op not in (known.next.op, test) and op not in self.stores:
                     op.replace_uses(numbers)
         test.operands = [known.next, self.length]
         for op in (number, one, following):
