@@ -69,7 +69,7 @@ def _differentiated(module: Module, names: Iterable[str]) -> dict[str, set[tuple
 
 
 def _callees(module: Module, name: str) -> Iterable[str]:
-    names = [op.attrs["callee"] for op in module.functions[name].all_ops() if op.name == "call"]
+    names = module.functions[name].callees()
     if name in module.rules:
         names += module.rules[name].functions
     return [n for n in dict.fromkeys(names) if n in module.functions]

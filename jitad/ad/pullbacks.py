@@ -49,7 +49,7 @@ def _reached(module: Module, names: list[str]) -> set[str]:
             todo.append(name)
         elif name not in found and name in module.functions:
             found.add(name)
-            todo += [op.attrs["callee"] for op in module.functions[name].all_ops() if op.name == "call"]
+            todo += module.functions[name].callees()
             todo += module.rules[name].functions if name in module.rules else ()
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from .graph import Block, Function
+from .graph import Block, Edge, Function, Op, Value
 
 
 def reverse_postorder(func: Function) -> list[Block]:
@@ -116,6 +116,22 @@ class Dominators:
     def dominates(self, a: Block, b: Block) -> bool:
         """True if every path from the entry to ``b``, both reachable, passes ``a`` (a block dominates itself)."""
         return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]
+
+    def comes_first(self, a: Op, b: Op) -> bool:
+        """True if ``a`` comes before ``b`` in its block, or in a block that dominates its block."""
+        assert a.block is not None and b.block is not None
+        if a.block is b.block:
+            return a.block.ops.index(a) < a.block.ops.index(b)
+        return self.dominates(a.block, b.block)
+
+    def incoming(self, block: Block) -> Iterator[Edge]:
+        """The edges into a reachable block."""
+        return (e for b in dict.fromkeys(self.preds[block]) for e in (b.term.edges if b.term else ())
+                if e.block is block)
+
+    def arguments(self, param: Value) -> list[Value | None]:
+        """What the edges pass for a parameter: ``None`` where it is the result of a call."""
+        return [e.argument(param) for e in self.incoming(param.block)]
 
     def preorder(self) -> list[Block]:
         """The blocks of the dominator tree, each before those that it dominates."""

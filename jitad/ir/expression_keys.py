@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from .graph import Op, Value
@@ -26,15 +26,24 @@ def translated(op: Op, values: Mapping[Value, Value]) -> Hashable:
     return key(op, [v if v.const is None else (v.type, repr(v.const)) for v in operands])
 
 
-def alike(x: Value, y: Value, depth: int = 6) -> bool:
-    """True if two values are computed alike from the same values, by at most ``depth`` ops one behind another."""
-    if x is y:
-        return True
+def same(x: Value, y: Value) -> bool:
+    """True for one value, or equal constants of one type."""
+    return x is y or x.const is not None and x.const == y.const
+
+
+def alike(x: Value, y: Value, depth: int = 6, equal: Callable[[Value, Value], bool | None] = lambda x, y: None) -> bool:
+    """True if two values are computed alike from the same values, by at most ``depth`` ops one behind another.
+
+    ``equal``: what is known of two values, instead of what computes them; None if that decides.
+    """
+    known = equal(x, y)
+    if known is not None or x is y:
+        return known is not False
     a, b = x.op, y.op
     if a is None or b is None or not depth or a.name != b.name or OPS[a.name].effect or len(a.results) != 1:
         return False
-    return (x.type == y.type and _frozen(a.attrs) == _frozen(b.attrs) and len(a.operands) == len(b.operands)
-            and all(alike(v, w, depth - 1) for v, w in zip(a.operands, b.operands)))
+    return len(a.operands) == len(b.operands) and key(a, ()) == key(b, ()) and all(
+        alike(v, w, depth - 1, equal) for v, w in zip(a.operands, b.operands))
 
 
 def _frozen(attrs: Mapping[str, Any]) -> Hashable:

@@ -180,6 +180,11 @@ class Block:
             return [edges[0].block]
         return [e.block for e in edges] if edges else []
 
+    @property
+    def call(self) -> Op | None:
+        """The terminator if it calls a function, else None."""
+        return self.term if self.term is not None and self.term.name == "call" else None
+
     def all_ops(self) -> Iterator[Op]:
         """The operations, then the terminator."""
         yield from self.ops
@@ -241,6 +246,10 @@ class Function:
             yield from block.ops
             if block.term is not None:
                 yield block.term
+
+    def callees(self) -> list[str]:
+        """The names of the functions that are called, once for each call."""
+        return [call.attrs["callee"] for block in self.blocks if (call := block.call) is not None]
 
     def defined(self) -> Iterator[Value]:
         """Every value of the function."""

@@ -14,6 +14,7 @@ arrays are scalars here.  Integers wrap at their width, signed (``i``) or unsign
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -124,6 +125,10 @@ def make(dtype: Scalar, dims: tuple[Dim, ...]) -> Type:
 def is_float(t: Type) -> bool:
     """True if values of this type carry derivatives: float scalars and arrays of them."""
     return not isinstance(t, Stack) and dtype_of(t).is_float
+
+
+def is_float_scalar(t: Type) -> TypeGuard[Scalar]:
+    return isinstance(t, Scalar) and t.is_float
 
 
 def carries_adjoint(t: Type) -> bool:

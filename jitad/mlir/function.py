@@ -26,7 +26,7 @@ FAILED = "^failed"
 def raising(module: Module) -> set[str]:
     """The functions that may raise."""
     found: set[str] = set()
-    callees = {f.name: _callees(f) for f in module.functions.values()}
+    callees = {f.name: set(f.callees()) for f in module.functions.values()}
     todo = [f.name for f in module.functions.values()
             if any(op.name in ("check", "raise") for b in f.blocks for op in b.nested_ops())]
     while todo:
@@ -35,10 +35,6 @@ def raising(module: Module) -> set[str]:
             found.add(name)
             todo += [caller for caller, called in callees.items() if name in called]
     return found
-
-
-def _callees(func: Function) -> set[str]:
-    return {b.term.attrs["callee"] for b in func.blocks if b.term is not None and b.term.name == "call"}
 
 
 def global_name(name: str) -> str:

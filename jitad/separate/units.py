@@ -80,7 +80,7 @@ def link(module: Module, parts: dict[str, Part], options: Options) -> dict[int, 
 
 def _groups(module: Module, name: str) -> list[dict[Chain, str]]:
     """The derivatives of an external function that the module calls; each group is compiled as one unit."""
-    called = {op.attrs["callee"] for f in module.functions.values() for op in f.all_ops() if op.name == "call"}
+    called = {name for f in module.functions.values() for name in f.callees()}
     groups: dict[Any, dict[Chain, str]] = {}
     for callee in sorted(called - module.functions.keys()):
         base: str = callee

@@ -38,8 +38,7 @@ class ModuleBuilder:
             name = todo.pop()
             if name not in self.functions:
                 func = self.functions[name] = self.module.functions[name]
-                self.callees[name] = {op.attrs["callee"] for op in func.all_ops() if op.name == "call"
-                                      and op.attrs["callee"] not in self.external}
+                self.callees[name] = set(func.callees()) - self.external.keys()
                 todo += sorted(self.callees[name])
 
     def _below(self, name: str) -> set[str]:

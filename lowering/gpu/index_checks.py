@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...ir.expression_keys import same
 from ...ir.graph import Block, ExcInfo, Function, Op, Value
 from ...ir.ops import OPS as IR_OPS
 from ...ir.types import BOOL, I64
@@ -161,13 +162,9 @@ def _loops_of_indices(found: Extremes, loops: Sequence[Op]) -> dict[Value, Value
         if op.name == "load" and op.operands[0] in arrays and set(op.operands[1:]) <= set(ivs):
             names = dict(zip(arrays[op.operands[0]], op.operands[1:]))
             limits = {loop.regions[0].params[0]: loop.operands[1] for loop in (*found.loops, *loops)}
-            if len(set(names.values())) == len(names) and all(_same(limits[v], limits[names[v]]) for v in names):
+            if len(set(names.values())) == len(names) and all(same(limits[v], limits[names[v]]) for v in names):
                 return names
     return None
-
-
-def _same(x: Value, y: Value) -> bool:
-    return x is y or x.const is not None and x.const == y.const
 
 
 # --- moving -----------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Selections: by LLVM's instruction, or by a mask where LLVM would make branches of several."""
+"""Selections, by LLVM's instruction or by a mask where LLVM would branch; the values from which reductions start."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...ir.types import Scalar
@@ -12,6 +13,20 @@ from .options import Emitter
 def select(e: Emitter, t: Scalar, condition: str, x: str, y: str, note: str = "") -> str:
     of = types.register(t)
     return e.code.select(condition, of, x, y, note)
+
+
+BEST = ("lt", "le", "gt", "ge")
+"""Reductions that select by a comparison."""
+
+
+def neutral(role: str, t: Scalar) -> str:
+    """The value that changes nothing in a reduction."""
+    if role in ("minimum", "lt", "le"):
+        return types.literal(math.inf if t.is_float else True if t.is_bool else t.high, t)
+    if role in ("maximum", "gt", "ge"):
+        return types.literal(-math.inf if t.is_float else False if t.is_bool else t.low, t)
+    value = {"mul": 1, "and": -1}.get(role, 0)
+    return types.literal(-0.0 if t.is_float and value == 0 else value, t)
 
 
 _MASKS = {"eq": (0, False), "lt": (1, False), "le": (2, False), "ne": (4, False), "gt": (1, True), "ge": (2, True)}

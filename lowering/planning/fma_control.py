@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...ir.graph import Op, Value
 from ...ir.ops import EXPENSIVE, OPS
-from ...ir.types import Scalar
+from ...ir.types import Scalar, is_float_scalar
 from ...ir.uses import ops_of, users
 from ...passes.analysis.loops import Loop, LoopForest, reads_trip_count
 
@@ -49,7 +49,7 @@ def has_free_sums(loop: Loop, fastmath: bool) -> bool:
         return False
     if any(OPS[op.name].consumes for op in loop.head.ops):
         return False
-    sums = [back.op for p, back in loop.back_edge().passed() if isinstance(p.type, Scalar) and p.type.is_float]
+    sums = [back.op for p, back in loop.back_edge().passed() if is_float_scalar(p.type)]
     return bool(sums) and all(op is not None and op.name in ("add", "sub") and (fastmath or op.attrs.get("acc"))
                               for op in sums)
 

@@ -18,7 +18,7 @@ table of 500 took 2.3 times as long as with selections, bisection of a polynomia
 from __future__ import annotations
 
 from ...ir.graph import Op, Value
-from ...ir.types import Scalar
+from ...ir.types import is_float_scalar
 from ...passes.analysis.loops import Loop, LoopForest
 
 INVERSE = {"lt": "ge", "gt": "le"}
@@ -56,5 +56,5 @@ def _pairs(loop: Loop) -> list[tuple[Op, Op]]:
 
 
 def _of_floats(first: Op, second: Op, test: Op) -> bool:
-    return all(isinstance(v.type, Scalar) and v.type.is_float
+    return all(is_float_scalar(v.type)
                for v in (first.result, second.result, *test.operands))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ...ir.dominance import strongly_connected
 from ...ir.graph import Block, Op, Value
-from ...ir.types import Scalar
+from ...ir.types import is_float_scalar
 from ...ir.uses import users
 from ...passes.analysis.affine import through_memory
 from ...passes.analysis.loops import Loop, LoopForest
@@ -57,19 +57,15 @@ def _cycles(loop: Loop, blocks: list[Block]) -> list[set[Value]]:
     for block in blocks:
         for op in block.ops:
             for v in op.operands:
-                if v in following and _is_float(v):
-                    following[v] += filter(_is_float, op.results)
+                if v in following and is_float_scalar(v.type):
+                    following[v] += [r for r in op.results if is_float_scalar(r.type)]
         for edge in block.term.edges if block.term is not None else ():
             if edge.block in loop.blocks:
                 for p, a in edge.passed():
-                    if a in following and _is_float(a):
+                    if a in following and is_float_scalar(a.type):
                         following[a].append(p)
-    for value, result in through_memory(loop, blocks, _is_float):
+    for value, result in through_memory(loop, blocks, lambda v: is_float_scalar(v.type)):
         if value in following:
             following[value].append(result)
     components = strongly_connected(following, following)
     return [set(component) for component in components if len(component) > 1]
-
-
-def _is_float(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_float

@@ -8,7 +8,6 @@ integers passed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from ...ir.graph import External, Function, Module
 from ...ir.types import Array
@@ -27,20 +26,14 @@ def reachable(module: Module, root: str) -> list[Function]:
         name = todo.pop()
         if name not in found and name in module.functions:
             found[name] = module.functions[name]
-            todo += callees(found[name])
+            todo += found[name].callees()
     return list(found.values())
 
 
 def external(module: Module, root: str) -> list[External]:
     """The functions of other modules that ``root`` may call."""
-    return [module.external[name] for func in reachable(module, root) for name in callees(func)
+    return [module.external[name] for func in reachable(module, root) for name in func.callees()
             if name in module.external]
-
-
-def callees(func: Function) -> Iterator[str]:
-    for block in func.blocks:
-        if block.term is not None and block.term.name == "call":
-            yield block.term.attrs["callee"]
 
 
 def recursive(module: Module, root: str) -> bool:
@@ -48,10 +41,10 @@ def recursive(module: Module, root: str) -> bool:
     functions = reachable(module, root)
     if any(e.recursive for e in external(module, root)):
         return True
-    done: set[str] = {c for f in functions for c in callees(f) if c in module.external}
+    done: set[str] = {c for f in functions for c in f.callees() if c in module.external}
     count = len(done)
     while True:                                  # repeatedly remove functions whose callees are all removed
-        ready = [f.name for f in functions if f.name not in done and all(c in done for c in callees(f))]
+        ready = [f.name for f in functions if f.name not in done and all(c in done for c in f.callees())]
         if not ready:
             return len(done) - count < len(functions)
         done.update(ready)

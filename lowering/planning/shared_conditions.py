@@ -15,7 +15,7 @@ comparison of vectors.  The gradient of an envelope follower for AVX2 took 1.9 t
 from __future__ import annotations
 
 from ...ir.graph import Op, Value
-from ...ir.types import Scalar
+from ...ir.types import is_float_scalar
 from ...ir.uses import ops_of
 from ...passes.analysis.loops import LoopForest
 
@@ -45,5 +45,5 @@ def shared_conditions(forest: LoopForest, chains: set[Op]) -> set[Op]:
 def _by_floats(op: Op) -> bool:
     """True if ``op`` selects between floats, by a comparison of floats of the same size."""
     test, t = op.operands[0].op, op.result.type
-    return (test is not None and test.name in COMPARISONS and isinstance(t, Scalar) and t.is_float
+    return (test is not None and test.name in COMPARISONS and is_float_scalar(t)
             and test.operands[0].type == t)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir.dominance import Dominators
+from ...ir.expression_keys import same
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64
 from ...ir.uses import users
@@ -110,8 +111,4 @@ def _bounds(test: Op | None, size: Value, place: Value) -> bool:
     """True for ``place >= 0`` and ``place < size``."""
     if test is None or test.operands[0] is not place:
         return False
-    return _same(test.operands[1], size) if test.name == "lt" else test.name == "ge" and test.operands[1].const == 0
-
-
-def _same(x: Value, y: Value) -> bool:
-    return x is y or (x.const is not None and x.const == y.const)
+    return same(test.operands[1], size) if test.name == "lt" else test.name == "ge" and test.operands[1].const == 0

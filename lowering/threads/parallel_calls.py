@@ -14,7 +14,6 @@ The memory reserved for this is released immediately afterwards.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ...ir.graph import Function, Op
@@ -32,17 +31,6 @@ from ..memory import arena
 from ..planning.array_plan import plan
 from ..planning.buffer_placement import Places
 from . import thread_pool
-
-_BEST = ("lt", "le", "gt", "ge")
-
-
-def _neutral(role: str, t: Scalar) -> str:
-    if role in ("minimum", "lt", "le"):
-        return types.literal(math.inf if t.is_float else True if t.is_bool else t.high, t)
-    if role in ("maximum", "gt", "ge"):
-        return types.literal(-math.inf if t.is_float else False if t.is_bool else t.low, t)
-    value = {"mul": 1, "and": -1}.get(role, 0)
-    return types.literal(-0.0 if t.is_float and value == 0 else value, t)
 
 
 def _in_place(module: ModuleBuilder, callee: Function) -> set[int]:
@@ -180,7 +168,7 @@ class _Several:
 
         def join(s: str, values: list[str]) -> list[str]:
             part = self._load(self._row(rows, s, width), where, t)
-            if role in _BEST:
+            if role in selection.BEST:
                 return [selection.select(fn, t, ops.apply(fn, role, t, [part, values[0]], {}, t), part, values[0])]
             return [ops.apply(fn, role, t, [values[0], part], {}, t)]
         return fn.plain_loop(self.shares, join, [(types.register(t), begin)], start="1")[0]
@@ -276,7 +264,7 @@ class _ShareWriter:
             return parts
         if isinstance(t, Scalar):
             kind = types.register(t)
-            return [code.select(first, kind, parts[0], _neutral(role, t))]
+            return [code.select(first, kind, parts[0], selection.neutral(role, t))]
         assert isinstance(t, Array)
         fresh, go = code.label("fresh"), code.label("go")
         ptr = code.phi("ptr", go)
@@ -303,7 +291,7 @@ class _ShareWriter:
         code.branch(code.icmp("ne", "i64", size, "0", hint="c"), body, done)
         code.start(body)
         where = code.address("i8", mine, at)
-        code.store(types.memory(t.dtype), _neutral("add", t.dtype), where, align=types.width(t.dtype))
+        code.store(types.memory(t.dtype), selection.neutral("add", t.dtype), where, align=types.width(t.dtype))
         following = code.arith("add", "i64", at, str(types.width(t.dtype)), flags="nuw")
         code.add_incoming(at, following)
         code.branch(code.icmp("ult", "i64", following, size, hint="c"), body, done)

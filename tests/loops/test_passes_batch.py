@@ -110,6 +110,40 @@ def test_loops_that_stay() -> None:
     assert products(counting, w, ROWS) == [True]
 
 
+def test_rows_in_a_row_are_a_slice() -> None:
+    """Rows whose numbers count with the iterations are not copied, wherever they begin."""
+    @jit(grad=(0, 1))
+    def products_of_pairs(x: Any, weights: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            for j in range(i + 1, len(x)):
+                total += np.dot(x[i], x[j]) * weights[j - i]
+        return total
+
+    @jit
+    def beyond(x: Any, y: Any, first: int) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            total += np.dot(x[i + first], y)
+        return total
+    code = products_of_pairs.inspect("optimized", ROWS, B)
+    assert "matmul" in code and "take" not in code
+    for n in (0, 1, 2, 40, 300):
+        x, weights = ROWS[:n], RNG.standard_normal(n)
+        upper = np.array([[weights[j - i] if j > i else 0.0 for j in range(n)] for i in range(n)]).reshape(n, n)
+        np.testing.assert_allclose(products_of_pairs(x, weights), (upper * (x @ x.T)).sum(), rtol=1e-9, atol=1e-11)
+        by_x, by_weights = products_of_pairs.grad(x, weights)
+        np.testing.assert_allclose(by_x, (upper + upper.T) @ x, rtol=1e-9, atol=1e-10)
+        expected = [np.trace(x @ x.T, d) if d else 0.0 for d in range(n)]
+        np.testing.assert_allclose(by_weights, expected, rtol=1e-9, atol=1e-10)
+    x = ROWS[:40]
+    for first in (0, -40, -7):
+        np.testing.assert_allclose(beyond(x, x[0], first), (x @ x[0]).sum(), rtol=1e-10)
+    for first, wrong in ((1, 40), (40, 40), (-41, -41)):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds"):
+            beyond(x, x[0], first)
+
+
 def test_errors_are_those_of_the_first_iteration() -> None:
     with pytest.raises(ValueError, match="not aligned"):
         vmap(PROGRAMS["layer"], (None, 0))(W, ROWS[:, :3])

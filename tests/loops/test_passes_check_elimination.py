@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,7 @@ PROVEN = {
     "range(n), x[n - 1 - i]": ("%trip = add %n, %zero : i64", "%l = sub %n, %one : i64\n  %i = sub %l, %it : i64"),
     "range(n // 2), x[2 * i + 1]": ("%q = floordiv %n, %two : i64\n  %trip = maximum %q, %zero : i64",
                                     "%d = mul %it, %two : i64\n  %i = add %d, %one : i64"),
+    "range(n), x[k * i % n]": ("%trip = add %n, %zero : i64", "%d = mul %k, %it : i64\n  %i = mod %d, %n : i64"),
 }
 OPEN = {
     "range(n), x[i + 1]": ("%trip = add %n, %zero : i64", "%i = add %it, %one : i64"),
@@ -136,6 +138,22 @@ def test_a_check_is_not_made_twice() -> None:
   check {{exc = 0}} %high, %i0, %n
   %i = add %i0, %zero : i64""".format()
     assert checks(prepared("%trip = add %n, %zero : i64", again)) == 2
+
+
+def test_counting_down_from_a_number() -> None:
+    """``k - 1`` may wrap, but not where the loop runs: no index is negative."""
+    def f(x: Any, k: int) -> Any:
+        total = 0.0
+        for i in range(k - 1, 0, -1):
+            total = x[i] - 0.5 * total * x[i - 1]
+        return total
+    x = np.arange(1.0, 6.0)
+    compiled = jit(f)
+    assert " select " not in compiled.inspect("adjoint", x, 3)
+    for k in (-1, 0, 1, 2, 5):
+        assert compiled(x, k) == f(x, k)
+    with pytest.raises(IndexError, match="index 6 is out of bounds"):
+        compiled(x, 7)
 
 
 # --- random programs of integers ------------------------------------------------------------------

@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
-from ...ir.types import Scalar
+from ...ir.types import Scalar, is_float_scalar
 from ...ir.uses import ops_of
 from ...passes.analysis.cost import op_cost
 from ...passes.analysis.loops import Loop, counted, raising_blocks
@@ -55,15 +55,11 @@ def _is_scattered(ops: Sequence[Op]) -> bool:
         first = OPS[op.name].indices if op.name in OPS else 0
         if first and any(v in data for v in op.operands[first:]):
             return True
-        loaded = op.name == "get" or op.name == "cast" and _is_float(op.operands[0])
-        if op.results and isinstance(op.results[0].type, Scalar) and not _is_float(op.results[0]) and (
+        loaded = op.name == "get" or op.name == "cast" and is_float_scalar(op.operands[0].type)
+        if op.results and isinstance(op.results[0].type, Scalar) and not is_float_scalar(op.results[0].type) and (
                 loaded or any(v in data for v in op.operands)):
             data.update(op.results)
     return False
-
-
-def _is_float(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_float
 
 
 def is_separate(sweep: ThereAndBack, reads: Mapping[Block, list[tuple[Value, Block]]], outer: Loop,

@@ -13,7 +13,7 @@ are added in the same manner.  It runs last, since other passes look for product
 from __future__ import annotations
 
 from ...ir.graph import Module, Op
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, is_float_scalar
 
 
 def dot_products(module: Module) -> None:
@@ -24,7 +24,7 @@ def dot_products(module: Module) -> None:
 
 
 def _is_dot(op: Op) -> bool:
-    return op.name == "matmul" and isinstance(op.result.type, Scalar) and op.result.type.is_float
+    return op.name == "matmul" and is_float_scalar(op.result.type)
 
 
 def _terms_and_sum(op: Op) -> list[Op]:

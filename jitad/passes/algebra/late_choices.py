@@ -14,7 +14,7 @@ The results are the same bit for bit.  Only sums and products are computed twice
 from __future__ import annotations
 
 from ...ir.graph import Block, Op, Value
-from ...ir.types import Scalar
+from ...ir.types import is_float_scalar
 from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop
 
@@ -34,7 +34,7 @@ def late_choices(loop: Loop, late: set[Value], region: set[Block]) -> None:
     block = loop.latch
     if block is None:
         return
-    choices, chain = _chosen(block, late, {v for v in loop.back_edge().args if _is_float(v)})
+    choices, chain = _chosen(block, late, {v for v in loop.back_edge().args if is_float_scalar(v.type)})
     if not 0 < len(chain) <= MOST:
         return
     following: dict[Value, Choice] = {}
@@ -59,10 +59,10 @@ def _chosen(block: Block, late: set[Value], passed: set[Value]) -> tuple[dict[Va
     for op in block.ops:
         waiting = not waits.isdisjoint(op.operands)
         chosen = {choices[v][0] for v in op.operands if v in choices}
-        if op.name == "select" and _is_float(op.result) and op.operands[0] in waits \
+        if op.name == "select" and is_float_scalar(op.result.type) and op.operands[0] in waits \
                 and waits.isdisjoint(op.operands[1:]):
             choices[op.result] = op.operands[0], op.operands[1], op.operands[2]
-        elif op.name in TWICE and len(chosen) == 1 and _is_float(op.result):
+        elif op.name in TWICE and len(chosen) == 1 and is_float_scalar(op.result.type):
             chain.append(op)
             if op.result not in passed:
                 choices[op.result] = chosen.pop(), op.result, op.result
@@ -73,10 +73,6 @@ def _chosen(block: Block, late: set[Value], passed: set[Value]) -> tuple[dict[Va
         if op.result in leading:
             leading.update(op.operands)
     return choices, [op for op in chain if op.result in leading]
-
-
-def _is_float(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_float
 
 
 def _copy(block: Block, op: Op, operands: list[Value]) -> Value:

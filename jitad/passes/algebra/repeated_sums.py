@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
-from ...ir.expression_keys import key
+from ...ir.expression_keys import alike, same
 from ...ir.graph import Function, Module, Op, Value
-from ...ir.ops import OPS
-from ...ir.types import Scalar
+from ...ir.types import is_float_scalar
 from ...ir.uses import users
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 
@@ -85,7 +84,7 @@ class _Repeated:
         back = loop.back_edge().args
         for p in loop.head.params:
             op = back[p.index].op
-            if not (isinstance(p.type, Scalar) and p.type.is_float) or op is None or self.readers.get(p) != [op]:
+            if not is_float_scalar(p.type) or op is None or self.readers.get(p) != [op]:
                 continue
             if op.name == "add" or op.name == "sub" and op.operands[0] is p:
                 yield _Sum(loop, known, p, op.result, next((x for x in op.operands if x is not p), p))
@@ -138,23 +137,22 @@ class _Repeated:
         return 0, []
 
 
-def _alike(v: Value, w: Value, s: _Sum, earlier: _Sum, depth: int = DEEPEST) -> bool:
+def _alike(v: Value, w: Value, s: _Sum, earlier: _Sum) -> bool:
     """True if ``v`` in an iteration of the loop of ``s`` is equal to ``w`` in the same iteration of the earlier one."""
-    if v is s.known.iv:
-        return w is earlier.known.iv
-    if v.const is not None:
-        return w.const == v.const and w.type == v.type
-    if v is w:
-        return v.block not in s.loop.blocks and v.block not in earlier.loop.blocks
-    op, other = v.op, w.op
-    if op is None or op.block not in s.loop.blocks or not depth:
-        return False
-    if op.name == "get" and op.operands[1:] == [s.known.iv] and _stored(op.operands[0], earlier) is w:
-        return True
-    if other is None or other.block not in earlier.loop.blocks or OPS[op.name].effect or len(op.results) != 1:
-        return False
-    return key(op, ()) == key(other, ()) and len(op.operands) == len(other.operands) and all(
-        _alike(x, y, s, earlier, depth - 1) for x, y in zip(op.operands, other.operands))
+    def known(v: Value, w: Value) -> bool | None:
+        if v is s.known.iv:
+            return w is earlier.known.iv
+        if v.const is not None:
+            return same(v, w) and v.type == w.type
+        if v is w:
+            return v.block not in s.loop.blocks and v.block not in earlier.loop.blocks
+        if v.op is None or v.op.block not in s.loop.blocks:
+            return False
+        if v.op.name == "get" and v.op.operands[1:] == [s.known.iv] and _stored(v.op.operands[0], earlier) is w:
+            return True
+        return None if w.op is not None and w.op.block in earlier.loop.blocks else False
+
+    return alike(v, w, DEEPEST, known)
 
 
 def _stored(array: Value, earlier: _Sum) -> Value | None:

@@ -19,7 +19,7 @@ class CallGraph:
         self.callees: dict[str, list[str]] = {}
         self.calls: Counter[str] = Counter()
         for name, func in module.functions.items():
-            names = [b.term.attrs["callee"] for b in func.blocks if b.term is not None and b.term.name == "call"]
+            names = func.callees()
             self.callees[name] = [n for n in dict.fromkeys(names) if n in module.functions]
             self.calls.update(names)
         self.order: list[str] = []

@@ -109,10 +109,12 @@ class Walk:
                 self.is_reduced(op, times)
             elif (sides := self._may_wrap(op)) is not None:
                 self.is_nearly_reduced(op, *sides)
+            elif self.prover.proves(self.ranges.form(op.operands[1]).plus(Affine(-1))):
+                self._is_below(op)
         elif op.name == "cast" and op.result.type == I64 and op.operands[0].type == F64:
             for form in self.floats.of_integer(op):
                 self.prover.assume(form)
-        elif op.name in ("add", "sub") and op.result.type == I64 and op.operands[1].const is not None:
+        elif op.name in ("add", "sub") and op.result.type == I64:
             self._look_for_wrap(op)
         return True
 
@@ -127,15 +129,19 @@ class Walk:
 
     def is_nearly_reduced(self, op: Op, below: bool, above: bool) -> None:
         """Called for a remainder whose first operand is less than one second operand away from the range of results."""
+        self._is_below(op)
+
+    def _is_below(self, op: Op) -> None:
+        """Add the bounds of a remainder by a positive number."""
         self.prover.assume(self.ranges.form(op.result))
         self.prover.assume(self.ranges.form(op.operands[1]).minus(self.ranges.form(op.result)).plus(Affine(-1)))
 
     def _look_for_wrap(self, op: Op) -> None:
-        """Take a sum with a constant for exact if the facts bound its operand, as ``k > 0`` that of ``k - 1``."""
+        """Take a sum for exact if the facts bound its operands, as ``k > 0`` that of ``k - 1``."""
         if self.ranges.exact(op):
             return
-        total = self.ranges.form(op.operands[0]).plus(Affine(op.operands[1].const), 1 if op.name == "add" else -1)
-        low, high = self.ranges.form_interval(total)
+        total = self.ranges.form(op.operands[0]).plus(self.ranges.form(op.operands[1]), 1 if op.name == "add" else -1)
+        low, high = self.prover.interval(total)
         if (low >= SMALLEST or self.prover.proves(total.plus(Affine(-SMALLEST)))) and (
                 high <= LARGEST or self.prover.proves(Affine(LARGEST).minus(total))):
             self.ranges.forms.known[op.result] = total

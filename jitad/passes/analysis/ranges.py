@@ -166,6 +166,18 @@ class Prover:
         self._steps = self.STEPS
         return self._proves(form)
 
+    def interval(self, form: Affine) -> Interval:
+        """The interval of a form that follows from those of its atoms and from facts that bound one atom by a number.
+        """
+        low = high = form.constant
+        for v, c in form.terms:
+            a, b = self.ranges.interval(v)
+            a = max([a, *(bound.constant for bound in self.lower.get(v, ()) if not bound.terms)])
+            b = min([b, *(bound.constant for bound in self.upper.get(v, ()) if not bound.terms)])
+            low += c * (a if c > 0 else b)
+            high += c * (b if c > 0 else a)
+        return low, high
+
     def _youngest(self, form: Affine) -> tuple[Value, int]:
         return max(form.terms, key=lambda term: self.age[term[0]])
 

@@ -59,8 +59,7 @@ class RecursionSlice:
         self.func = func
         self.order = reverse_postorder(func)
         self.preds = func.predecessors()
-        self.calls = {b: b.term for b in self.order if b.term is not None and b.term.name == "call"
-                      and b.term.attrs["callee"] == func.name}
+        self.calls = {b: b.call for b in self.order if b.call is not None and b.call.attrs["callee"] == func.name}
         self.unknown: set[Value] = set()
         while self._spread():
             pass

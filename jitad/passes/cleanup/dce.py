@@ -68,7 +68,7 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
 
 def drop_idle_calls(func: Function) -> None:
     """Remove dead code from a function, and calls with unneeded results.  Only for callees that are known to return."""
-    calls = {b: b.term for b in func.blocks if b.term is not None and b.term.name == "call"}
+    calls = {b: b.call for b in func.blocks if b.call is not None}
     left = dict(calls)
     roots: list[Value] = []
     needed = _needed(func, calls, roots)
@@ -108,8 +108,8 @@ def _call_results(func: Function) -> dict[Block, int]:
     """The number of parameters that stand for results of the call, for each continuation of a call."""
     found: dict[Block, int] = {}
     for b in func.blocks:
-        if b.term is not None and b.term.name == "call":
-            edge = b.term.edges[0]
+        if b.call is not None:
+            edge = b.call.edges[0]
             found[edge.block] = edge.offset
     return found
 
@@ -176,7 +176,7 @@ def drop_unreached(module: Module, roots: Iterable[str]) -> None:
             continue
         reached.add(name)
         if name in module.functions:
-            todo += (op.attrs["callee"] for op in module.functions[name].all_ops() if op.name == "call")
+            todo += module.functions[name].callees()
         elif name in module.derived:
             todo.append(module.derived[name].base)
         todo += module.rules[name].functions if name in module.rules else ()

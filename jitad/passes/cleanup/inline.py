@@ -84,7 +84,7 @@ class _Sizes(dict[str, int]):
 
 
 def _callee(block: Block) -> str | None:
-    return block.term.attrs["callee"] if block.term is not None and block.term.name == "call" else None
+    return block.call.attrs["callee"] if block.call is not None else None
 
 
 def _wanted(callee: Function, size: int, calls: int, once: bool, caller_size: int) -> bool:

@@ -52,8 +52,8 @@ def _may_split(loop: Loop) -> bool:
     if known.trip.const is not None and known.trip.const < SHORTEST:
         return False
     ops = [op for b in loop.blocks for op in b.ops]
-    return len(ops) <= LARGEST and not any(b.term is not None and b.term.name == "call" for b in loop.blocks) \
-        and not any(isinstance(v.type, Array) and op.name not in ("set", "add_at") for op in ops for v in op.results)
+    return len(ops) <= LARGEST and not any(b.call for b in loop.blocks) and not any(
+        isinstance(v.type, Array) and op.name not in ("set", "add_at") for op in ops for v in op.results)
 
 
 def _conditions(loop: Loop, order: list[Block]) -> dict[Value, bool]:

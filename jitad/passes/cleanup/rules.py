@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...ir.graph import Function, Module
+from ...ir.graph import Module
 from .dce import drop_unreached
 
 LARGEST_ORDER = 8
@@ -36,7 +36,7 @@ def _used(module: Module, name: str, order: int) -> Iterator[tuple[str, int]]:
     """The functions that ``name`` uses, each with its order if ``name`` has the order ``order``."""
     rule = module.rules.get(name)
     replaced = rule is not None and rule.kind != "checkpoint"
-    for callee in _callees(module.functions[name]):
+    for callee in module.functions[name].callees():
         yield _base(module, callee, 0 if replaced else order)
     if rule is not None and order > 0:
         # reverse mode differentiates a forward-mode rule, to transpose it
@@ -50,9 +50,3 @@ def _base(module: Module, name: str, order: int) -> tuple[str, int]:
     while name in module.derived and name not in module.functions:
         name, order = module.derived[name].base, order + 1
     return name, min(order, LARGEST_ORDER)
-
-
-def _callees(func: Function) -> Iterator[str]:
-    for block in func.blocks:
-        if block.term is not None and block.term.name == "call":
-            yield block.term.attrs["callee"]

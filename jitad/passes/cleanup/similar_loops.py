@@ -27,7 +27,7 @@ from ...ir.clone import clone_blocks, clone_op
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, Scalar, is_float_scalar
 from ..analysis.cfg import append, remove_unreachable, substitute
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
 
@@ -109,7 +109,7 @@ class _Region:
     def _stands_for(self, v: Value, depth: int = LONGEST) -> Hashable:
         """A value's number in the region or outside, the type of a float, another constant, or a formula."""
         if v not in self.known:
-            if isinstance(v.type, Scalar) and v.type.is_float:
+            if is_float_scalar(v.type):
                 self.floats.append(v)
                 return "float", v.type
             if v.const is not None:
@@ -234,7 +234,7 @@ def _fill(callee: Function, region: _Region, slots: list[int | None], left: list
     def given(v: Value) -> Value:
         if v.const is None and v in values:
             return values[v]
-        if isinstance(v.type, Scalar) and v.type.is_float:
+        if is_float_scalar(v.type):
             slot = next(uses)
             return _again(entry, v) if slot is None else callee.params[len(region.outside) + slot]
         if v.const is not None:

@@ -29,14 +29,12 @@ the old or the new one on the way to the back edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.dominance import Dominators
-from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import I64, Scalar
+from ...ir.types import I64, Scalar, is_float_scalar
 from ...ir.uses import EDGE, ops_of, uses
 from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
@@ -128,10 +126,7 @@ class _Choice:
             return []
         if v.op is not None:
             return v.op.operands[1:] if v.op.name == "select" else []
-        return [a for a in (edge.argument(v) for edge in self._into(v.block)) if a is not None]
-
-    def _into(self, block: Block) -> Iterator[Edge]:
-        return (e for b in self.dom.preds[block] if b.term is not None for e in b.term.edges if e.block is block)
+        return [a for a in self.dom.arguments(v) if a is not None]
 
     def _only_compared(self, v: Value) -> bool:
         for op, i in self.used.get(v, ()):
@@ -199,7 +194,8 @@ class _Choice:
                 v.block.ops.insert(v.block.ops.index(v.op) + 1, number)
                 number.block, self.numbers[v] = v.block, number.result
             else:
-                edges = [(edge, self._number(a)) for edge in self._into(v.block) if (a := edge.argument(v)) is not None]
+                edges = [(edge, self._number(a)) for edge in self.dom.incoming(v.block)
+                         if (a := edge.argument(v)) is not None]
                 self.numbers[v] = v.block.add_param(I64, "last")
                 for edge, number_there in edges:
                     edge.args.append(number_there)
@@ -214,7 +210,7 @@ class _Choice:
         values = {self.known.iv: number}
 
         def enter(v: Value, value: Value) -> None:
-            if none is not None and isinstance(v.type, Scalar) and v.type.is_float and v.const is None:
+            if none is not None and is_float_scalar(v.type) and v.const is None:
                 values[v] = b.select(none, b.const(1.0, v.type), value)
         for v in dict.fromkeys(v for op in self.slice for v in op.operands if v.block not in self.loop.blocks):
             enter(v, v)

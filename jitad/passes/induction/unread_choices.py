@@ -11,7 +11,7 @@ its cotangent turned out to be zero, or it has none, the value that the loop car
 
 from __future__ import annotations
 
-from ...ir.expression_keys import key
+from ...ir.expression_keys import alike
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.uses import users
@@ -99,17 +99,15 @@ def _is_stand_in(op: Op) -> bool:
     return bool(op.operands[1].const == 1.0)
 
 
-def _same(again: Value, there: Value, last: Value, known: Counted, depth: int = DEEPEST) -> bool:
+def _same(again: Value, there: Value, last: Value, known: Counted) -> bool:
     """True if ``again`` is what ``there`` was in the iteration ``last``."""
-    op, other = again.op, there.op
-    if op is not None and op.name == "select" and _is_none(op.operands[0], last) and _is_stand_in(op):
-        return _same(op.operands[2], there, last, known, depth)
-    if there is known.iv:
-        return again is last or op is not None and op.name == "maximum" and op.operands[0] is last \
-            and op.operands[1].const == 0
-    if again is there or again.const is not None and again.const == there.const and again.type == there.type:
-        return True
-    if op is None or other is None or not depth or OPS[op.name].effect or len(op.operands) != len(other.operands):
-        return False
-    return key(op, ()) == key(other, ()) and all(
-        _same(x, y, last, known, depth - 1) for x, y in zip(op.operands, other.operands))
+    def equal(again: Value, there: Value) -> bool | None:
+        op = again.op
+        if op is not None and op.name == "select" and _is_none(op.operands[0], last) and _is_stand_in(op):
+            return alike(op.operands[2], there, DEEPEST, equal)
+        if there is known.iv:
+            return again is last or op is not None and op.name == "maximum" and op.operands[0] is last \
+                and op.operands[1].const == 0
+        return None
+
+    return alike(again, there, DEEPEST, equal)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Op, Value
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, Scalar, is_float_scalar
 from ..analysis.affine import AffineForms
 from ..analysis.branches import Arms
 
@@ -108,7 +108,7 @@ class _Sink:
         if isinstance(v.type, Array):
             element = op.name in ("set", "add_at") and len(op.operands) == 2 + v.type.rank
             return op if element and isinstance(op.operands[1].type, Scalar) else None
-        return op if op.name in ("add", "sub") and isinstance(v.type, Scalar) and v.type.is_float else None
+        return op if op.name in ("add", "sub") and is_float_scalar(v.type) else None
 
     def _same_element(self, op: Op, other: Op) -> bool:
         if op.name != other.name or op.attrs != other.attrs:

@@ -69,7 +69,7 @@ def peel(module: Module) -> bool:
 def _peel(func: Function, loop: Loop) -> bool:
     known = counted(loop) if loop.exit is not None else None
     if known is None or sum(len(b.ops) for b in loop.blocks) > LARGEST or _computes_arrays(loop) or \
-            any(b.term is not None and b.term.name == "call" for b in loop.blocks):
+            any(b.call for b in loop.blocks):
         return False
     if known.trip.const is not None and known.trip.const < SHORTEST:
         return False

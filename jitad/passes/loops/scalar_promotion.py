@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
+from ...ir.expression_keys import same
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
@@ -72,7 +73,7 @@ class Element:
 
     def has(self, update: Op) -> bool:
         """True if an update is of the element, and not of another one."""
-        return _is_same(update.operands[2:], self.index)
+        return all(map(same, update.operands[2:], self.index))
 
 
 def scalar_promotion(module: Module) -> bool:
@@ -130,7 +131,7 @@ def _element(forest: LoopForest, loop: Loop, p: Value, readers: Readers) -> Elem
         return None
     found.index = fixed[0].operands[2:]
     for op in gets:
-        (found.reads if _is_same(op.operands[1:], found.index) else found.others).append(op)
+        (found.reads if all(map(same, op.operands[1:], found.index)) else found.others).append(op)
     if found.joins and not any(_is_always_executed(forest, loop, op) for op in (*found.reads, *fixed)):
         return None
     if not all(map(found.has, found.updates)):
@@ -176,9 +177,8 @@ def _joins(term: Op, version: Value, loop: Loop, param: Value) -> list[Value] | 
 
 def _arrive(forest: LoopForest, loop: Loop, found: Element) -> bool:
     """True if nothing but versions of the array comes to its parameters in the loop."""
-    incoming = [(q, e) for q in found.joins if isinstance(q.owner, Block) for b in forest.dom.preds[q.owner]
-                if b.term is not None for e in b.term.edges if e.block is q.owner]
-    return all(e.argument(q) in found.versions for q, e in [(found.param, loop.back_edge()), *incoming])
+    return loop.back_edge().argument(found.param) in found.versions and all(
+        a in found.versions for q in found.joins if q.op is None for a in forest.dom.arguments(q))
 
 
 def _is_always_executed(forest: LoopForest, loop: Loop, op: Op) -> bool:
@@ -197,10 +197,6 @@ def _is_access(op: Op, version: Value, found: Element) -> bool:
 def _moves(update: Op, loop: Loop) -> bool:
     """True if the index of an update changes in the loop."""
     return any(v.block in loop.blocks and v.const is None for v in update.operands[2:])
-
-
-def _is_same(at: list[Value], index: list[Value]) -> bool:
-    return all(x is y or x.const is not None and x.const == y.const for x, y in zip(at, index))
 
 
 def _apart(func: Function, pairs: list[Pair]) -> set[Pair]:

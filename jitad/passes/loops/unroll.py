@@ -54,7 +54,7 @@ def _unroll_innermost(func: Function) -> bool:
         if trip is not None and not loop.children:
             region = loop.region(raising)
             blocks = dom.in_order(region)
-            calls = any(b.term is not None and b.term.name == "call" for b in blocks)
+            calls = any(b.call for b in blocks)
             if not calls and _is_small(loop, blocks, trip):
                 _unroll_loop(func, loop, blocks, trip)
                 done = True

@@ -41,7 +41,7 @@ from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import Scalar, dtype_of
+from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import EDGE, uses
 from ..analysis.affine import AffineForms
 from ..analysis.branches import is_scattered
@@ -149,7 +149,7 @@ def _may_be_zero(v: Value) -> bool:
     op = v.op
     if op is not None and op.name == "add" and op.operands[0] is op.operands[1]:      # the adjoint of a square
         return _may_be_zero(op.operands[0])
-    return op is not None and op.name == "select" and isinstance(v.type, Scalar) and v.type.is_float and \
+    return op is not None and op.name == "select" and is_float_scalar(v.type) and \
         any(map(_is_zero, op.operands[1:]))
 
 

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators
+from ...ir.expression_keys import same
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import users
@@ -161,7 +162,7 @@ class _Search:
         """True if the trip counts of inner loops are the sizes; the array may be longer than the outermost loop."""
         assert array.op is not None
         sizes, trips = array.op.operands[1:], [self.known[loop].trip for loop, _ in reversed(nest)]
-        return all(map(_is_same, sizes[1:], trips[1:]))
+        return all(map(same, sizes[1:], trips[1:]))
 
     def _is_always(self, op: Op, nest: Sequence[tuple[Loop, Value]]) -> bool:
         """True if the update is the first access of an iteration of the innermost loop, and always executed there.
@@ -216,8 +217,7 @@ class _Search:
     def _is_test(self, v: Value, trip: Value) -> bool:
         """True for ``0 < trip``, also if it has been computed ahead: other paths to the join pass what is undefined."""
         if v.op is None and v.block in self.dom.preds:
-            passed = {e.argument(v) for b in self.dom.preds[v.block] if b.term is not None
-                      for e in b.term.edges if e.block is v.block}
+            passed = set(self.dom.arguments(v))
             tests = [x for x in passed if x is not None and not (x.op is not None and x.op.name == "undef")]
             return len(tests) == 1 and len(tests) < len(passed) and tests[0].op is not None and \
                 self._is_test(tests[0], trip)
@@ -249,13 +249,7 @@ class _Search:
                 names.update(fresh)
         joins = [p for p in names if p.op is None and p is not param]
         return loop.back_edge().args[param.index] in names and all(
-            p.owner is not loop.head and all(e.argument(p) in names for b in self.dom.preds[p.block]
-                                             if b.term is not None for e in b.term.edges if e.block is p.block)
-            for p in joins)
-
-
-def _is_same(n: Value, trip: Value) -> bool:
-    return n is trip or n.const is not None and n.const == trip.const
+            p.owner is not loop.head and names.issuperset(self.dom.arguments(p)) for p in joins)
 
 
 def _is_fill(v: Value, op: Op) -> bool:
@@ -272,9 +266,9 @@ def _rewrite(nest: Sequence[tuple[Loop, Value]], op: Op) -> None:
     fill = entry.args[p.index].op
     assert fill is not None and known is not None and outer.preheader is not None and isinstance(p.type, Array)
     b, (n, *sizes) = Builder(outer.preheader, fill.loc), fill.operands[1:]
-    if known.trip.const is None or _is_same(n, known.trip):
+    if known.trip.const is None or same(n, known.trip):
         zeros = b.emit_op("empty", [n, *sizes], dtype=p.type.dtype).result
-        if not _is_same(n, known.trip):
+        if not same(n, known.trip):
             reached = b.minimum(known.trip, n)
             rest = b.fill(fill.operands[0], b.sub(n, reached), *sizes)
             zeros = b.set_slice(zeros, rest, reached, b.const(1), *[b.const(k) for _ in sizes for k in (0, 1)])

@@ -39,6 +39,7 @@ def dead_stores(module: Module) -> bool:
 class _Search:
     def __init__(self, func: Function) -> None:
         self.func, self.forest, self.forms = func, loop_forest(func), AffineForms()
+        self.dom = self.forest.dom
         self.readers = users(func.all_ops())
         self.counted = {loop: known for loop in self.forest.loops if (known := counted(loop)) is not None}
 
@@ -75,14 +76,9 @@ class _Search:
                     return []
                 todo += [q for q in joins if q not in web]
                 web.update(joins)
-        if not stores or any(a not in web for q in web if q is not p and q.op is None for a in self._passed(q)):
+        if not stores or any(a not in web for q in web if q is not p and q.op is None for a in self.dom.arguments(q)):
             return []
         return [store for store in stores if not any(self._may_see(load, store, loop) for load in loads)]
-
-    def _passed(self, p: Value) -> list[Value | None]:
-        preds = self.forest.dom.preds[p.block] if p.block is not None else []
-        return [e.argument(p) for b in dict.fromkeys(preds) if b.term is not None
-                for e in b.term.edges if e.block is p.block]
 
     def _may_see(self, load: Op, store: Op, loop: Loop) -> bool:
         """True if a load may read what a store has stored in an earlier iteration or earlier in this one."""
@@ -95,7 +91,7 @@ class _Search:
                    for form in forms):
             return True
         if loads == stores and all(x.is_same(y) for x, y in zip(*indices)):
-            return not (self._tells(indices[0], loads) and self._comes_first(load, store))
+            return not (self._tells(indices[0], loads) and self.dom.comes_first(load, store))
         return not any(self._differ(x, loads, y, stores, loop) for x, y in zip(*indices))
 
     def _nest(self, op: Op, outermost: Loop) -> list[Counted] | None:
@@ -119,13 +115,6 @@ class _Search:
         counters = {known.iv for known in nest}
         alone = [[v for v, _ in form.terms if v in counters] for form in forms]
         return all([v] in alone for v in counters)
-
-    def _comes_first(self, load: Op, store: Op) -> bool:
-        block = load.block
-        assert block is not None and store.block is not None
-        if block is store.block:
-            return block.ops.index(load) < block.ops.index(store)
-        return self.forest.dom.dominates(block, store.block)
 
     def _differ(self, x: Affine, loads: list[Counted], y: Affine, stores: list[Counted], loop: Loop) -> bool:
         """True if two indices are different whatever the iterations are."""

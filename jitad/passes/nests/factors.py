@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, Scalar, is_float_scalar
 from ..analysis.loops import Loop
 
 MOST = 8
@@ -102,7 +102,7 @@ class Factor:
 def _collect(v: Value, rows: Loop, counters: set[Value], ops: dict[Op, None]) -> bool:
     """Enter the ops of a formula, operands first; False if it is none."""
     if v.block not in rows.blocks:
-        return isinstance(v.type, Scalar) and v.type.is_float
+        return is_float_scalar(v.type)
     op = v.op
     if op is None or len(ops) > MOST or not isinstance(v.type, Scalar) or not v.type.is_float:
         return False

@@ -162,14 +162,7 @@ def _merges(dom: Dominators, loop: Loop, inside: Loop, v: Value) -> bool:
         return False
     if v.block is inside.exit:
         return len(dom.preds[v.block]) == 1 and inside.exit_edge().argument(v) is inside.back_edge().args[1]
-    for source in dom.preds[v.block]:
-        assert source.term is not None
-        for e in source.term.edges:
-            if e.block is v.block:
-                passed = e.argument(v)
-                if passed is None or not _merges(dom, loop, inside, passed):
-                    return False
-    return True
+    return all(passed is not None and _merges(dom, loop, inside, passed) for passed in dom.arguments(v))
 
 
 def _parallel(regular: Regular, nest: _Nest) -> list[Loop]:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array, Scalar
+from ...ir.types import I64, Array, is_float_scalar
 from ...ir.uses import ops_of, users
 from ..analysis.cfg import remove_unreachable, substitute
 from ..analysis.loops import Loop, loop_forest, raising_blocks
@@ -167,7 +167,7 @@ def _summand(sums: Loop) -> Op | None:
     if product is None or product.name != "mul" or product.block is not head:
         return None
     t = total.result.type
-    return product if isinstance(t, Scalar) and t.is_float else None
+    return product if is_float_scalar(t) else None
 
 
 def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:
@@ -187,8 +187,7 @@ def _is_complete(regular: Regular, block: Block, rows: Loop) -> bool:
     if regular.always(block, rows) is None:
         return False
     raising = raising_blocks(regular.dom)
-    return not any(b.term is not None and b.term.name == "call" for b in rows.blocks) and \
-        not any(s in raising for b in rows.blocks for s in b.successors())
+    return not any(b.call or s in raising for b in rows.blocks for s in b.successors())
 
 
 def _only_counts(regular: Regular, loop: Loop) -> bool:

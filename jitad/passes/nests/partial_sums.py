@@ -108,8 +108,7 @@ def _is_split(loop: Loop, p: Value, values: set[Value], dom: Dominators) -> bool
         return False
     adds = [v.op for v in values if v.op is not None]
     return all(sum(x in values for x in op.operands) == 1 for op in adds) and all(
-        e.argument(q) in values for q in params for b in dom.preds[q.block] if b.term is not None
-        for e in b.term.edges if e.block is q.block)
+        values.issuperset(dom.arguments(q)) for q in params)
 
 
 def _split(loop: Loop, p: Value, readers: dict[Value, list[Op]]) -> None:

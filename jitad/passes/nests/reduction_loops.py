@@ -19,7 +19,7 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.graph import Function, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
-from ...ir.types import I64, Array, Scalar
+from ...ir.types import I64, Array, Scalar, is_float_scalar
 from ..analysis.affine import AffineForms
 from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
@@ -58,7 +58,7 @@ class _Reductions:
 
     def _is_reduction(self, op: Op) -> bool:
         t = op.operands[0].type
-        return isinstance(op.result.type, Scalar) and op.result.type.is_float and isinstance(t, Array) and \
+        return is_float_scalar(op.result.type) and isinstance(t, Array) and \
             t.rank <= MOST_AXES and self._is_made(op.operands[0], t)
 
     def _is_made(self, v: Value, t: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ir.expression_keys import same
 from ...ir.graph import Block, Value
 from ...ir.types import Stack
 from ..analysis.loops import Counted, Loop, LoopForest, counted
@@ -83,14 +84,12 @@ class Regular:
             return None
         return inner.preheader
 
-    def _passed(self, v: Value) -> Value:
+    def _argument(self, v: Value) -> Value:
         """The value of a join where it is read: other edges pass what is undefined."""
         loop = self.forest.loop_of(v.block)
         if v.op is not None or v.block is self.dom.order[0] or loop is not None and loop.head is v.block:
             return v
-        found = {e.argument(v) for b in self.dom.preds[v.block] if b.term is not None
-                 for e in b.term.edges if e.block is v.block}
-        known = [x for x in found if x is None or x.op is None or x.op.name != "undef"]
+        known = [x for x in set(self.dom.arguments(v)) if x is None or x.op is None or x.op.name != "undef"]
         return known[0] if len(known) == 1 and known[0] is not None and known[0].op is not None else v
 
     def _tested(self, guard: Block, block: Block, outer: Loop) -> list[Loop] | None:
@@ -104,21 +103,17 @@ class Regular:
         found: list[Loop] = []
         tests = [term.operands[0]]
         for v in tests:                                          # grows
-            v = self._passed(v)
+            v = self._argument(v)
             if v.op is not None and v.op.name == "and":
                 tests += v.op.operands
                 continue
             if v.op is None or v.op.name != "lt" or v.op.operands[0].const != 0:
                 return None
-            counts = [x for x in self.inside(outer) if x in self.known and _same(v.op.operands[1], self.known[x].trip)]
+            counts = [x for x in self.inside(outer) if x in self.known and same(v.op.operands[1], self.known[x].trip)]
             if not counts:
                 return None
             found += counts[:1]
         return found
-
-
-def _same(x: Value, y: Value) -> bool:
-    return x is y or x.const is not None and x.const == y.const
 
 
 def is_fixed(v: Value, loop: Loop) -> bool:

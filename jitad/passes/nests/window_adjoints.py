@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ...ir.graph import Block, Function, Module, Value
 from ...ir.ops import OPS
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, Scalar, is_float_scalar
 from ..analysis.affine import AffineForms
 from ..analysis.cfg import remove_unreachable
 from ..analysis.loops import Loop, loop_forest
@@ -96,7 +96,7 @@ def _is_known(w: Windows, v: Value) -> bool:
     """True if the chain may read a scalar; enters it in ``inputs``, or the ops that compute it in ``again``."""
     if v.block not in w.loop.blocks or v.block in w.chain[0].blocks or v is w.iv or v in w.inputs:
         return True
-    if isinstance(v.type, Scalar) and v.type.is_float and v.const is None:
+    if is_float_scalar(v.type) and v.const is None:
         w.inputs[v] = None
         return True
     op = v.op

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, is_float_scalar
 from ...ir.uses import ops_of
 from ..analysis.cost import CALL
 from ..analysis.loops import Loop, LoopForest, counted, raising_blocks
@@ -141,13 +141,13 @@ class Duration:
             return SERIAL, SERIAL
         if loop is self.loop and any(self._adds_in_order(a) for a in loop.back_edge().args):
             return SERIAL, FUNCTION
-        if any(b.term is not None and b.term.name == "call" for b in loop.blocks):
+        if any(b.call for b in loop.blocks):
             return SERIAL, SERIAL
         return VECTOR if self._is_regular(loop) else IRREGULAR, FUNCTION
 
     def _adds_in_order(self, v: Value) -> bool:
         """True if a float is carried by additions in order.  In inner loops such sums are those of lanes."""
-        return isinstance(v.type, Scalar) and v.type.is_float and v.op is not None and not (
+        return is_float_scalar(v.type) and v.op is not None and not (
             self.fastmath or v.op.attrs.get("acc"))
 
     def _is_regular(self, loop: Loop) -> bool:

@@ -252,11 +252,8 @@ class Scratch:
         if self.rank > 1 or op.name not in ("get", "set", "add_at") or used != op.operands[:1]:
             return False
         if op.name != "set":
-            assert self.store is not None and self.store.block is not None
-            here, ops = self.store.block, op.block.ops
-            behind = ops.index(self.store) < ops.index(op) if here is op.block else self.region.dom.dominates(
-                here, op.block)
-            self.reads[op] = 0 if behind else 1
+            assert self.store is not None
+            self.reads[op] = 0 if self.region.dom.comes_first(self.store, op) else 1
         return True
 
     # --- the rewrite --------------------------------------------------------------------------------

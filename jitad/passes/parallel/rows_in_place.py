@@ -19,6 +19,7 @@ them may come after the loop.  On a GPU the inner loop is then for many threads,
 
 from __future__ import annotations
 
+from ...ir.expression_keys import same
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
 from ..analysis.loops import LoopForest, loop_forest
@@ -128,8 +129,7 @@ class _Row:
         """True if the row has the sizes of the array's rows."""
         assert self.origin is not None
         mine, whole = self.origin.operands, self._sizes()
-        return len(whole) == len(mine) + len(self.at) and all(
-            x is y or x.const is not None and x.const == y.const for x, y in zip(mine, whole[len(self.at):]))
+        return len(whole) == len(mine) + len(self.at) and all(map(same, mine, whole[len(self.at):]))
 
     def _sizes(self) -> list[Value]:
         """The sizes with which the array was made, [] if they are not known."""

@@ -92,7 +92,8 @@ class _Scope:
             return
         x, y = self._here(x, block), self._here(y, block)
         if x is not y:
-            first, later = (x, y) if self._comes_first(x, y) else (y, x)
+            assert x.op is not None and y.op is not None
+            first, later = (x, y) if self.forest.dom.comes_first(x.op, y.op) else (y, x)
             self._known[later] = first, block
 
     def rewrite(self, op: Op) -> bool:
@@ -115,12 +116,6 @@ class _Scope:
                 break
             v = first
         return v
-
-    def _comes_first(self, x: Value, y: Value) -> bool:
-        assert x.block is not None and y.block is not None and x.op is not None and y.op is not None
-        if x.block is y.block:
-            return x.block.ops.index(x.op) < y.block.ops.index(y.op)
-        return self.forest.dom.dominates(x.block, y.block)
 
 
 def _of_own_size(func: Function) -> dict[Value, Value]:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array, Scalar, dims_of
+from ...ir.types import I64, Array, dims_of, is_float_scalar
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .batch_rules import NoRows, Rows
@@ -130,7 +130,7 @@ def sums_of(loop: Loop) -> dict[Op, Value]:
 
 def _adds_to(op: Op, v: Value) -> bool:
     return op.name in ("add", "sub") and op.operands.count(v) == 1 and (op.name == "add" or op.operands[0] is v) \
-        and (v.type is I64 or isinstance(v.type, Scalar) and v.type.is_float)
+        and (v.type is I64 or is_float_scalar(v.type))
 
 
 def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value]

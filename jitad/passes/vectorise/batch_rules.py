@@ -41,6 +41,7 @@ class Rows:
         self.late_checks = late_checks
         self.checks: list[Op] = []
         self.number: Value | None = None                 # the number of each iteration in the chunk
+        self.firsts = {iv: start}                        # value that counts the iterations → its first one
         self.rows: dict[Value, Value] = {}
         self.same: dict[Value, Value] = {}
         self.one = b.const(1)
@@ -48,6 +49,7 @@ class Rows:
     def add(self, op: Op) -> None:
         """Emit an op of the body for all iterations."""
         self.b.loc = op.loc
+        self._count(op)
         if self.iv in op.operands and op.name != "get" and self.late_checks and self.iv not in self.rows:
             self.rows[self.iv] = self.b.add(self.start, self.b.iota(self.length))
         if any(v in self.bound and v not in self.rows for v in op.operands):
@@ -75,6 +77,13 @@ class Rows:
             copy = clone_op(op, self.same)
             copy.block = self.b.block
             self.b.block.ops.append(copy)
+
+    def _count(self, op: Op) -> None:
+        """Note that the result is one more in each iteration: the sum of such a value and a flat one."""
+        if op.name in ("add", "sub"):
+            x, y = op.operands[::-1] if op.name == "add" and op.operands[1] in self.firsts else op.operands
+            if x in self.firsts and y not in self.rows and y not in self.bound:
+                self.firsts[op.result] = self.b.emit(op.name, self.firsts[x], self.flat(y))
 
     def flat(self, v: Value) -> Value:
         """A value that is the same in all iterations; raises ``NoRows`` if it is not."""
@@ -146,17 +155,22 @@ class Rows:
         return self.b.add(self.start, at) if v is self.iv else self.flat(v)
 
     def _element(self, op: Op) -> Value:
-        """``a[it, j…]`` for all iterations: a slice of ``a``."""
+        """``a[it, j…]`` for all iterations."""
         if op.name != "get" or op.operands.count(self.iv) != 1:
             raise NoRows
-        array, *at = op.operands
-        array, b = self.flat(array), self.b
-        if any(v in self.rows for v in at if v is not self.iv):
+        return self.elements(self.flat(op.operands[0]), op.operands[1:])
+
+    def elements(self, array: Value, at: list[Value]) -> Value:
+        """``array[at]``: a slice if one index counts the iterations, is checked, and the others are flat."""
+        b = self.b
+        counted = [v for v in at if v in self.firsts]
+        if len(counted) != 1 or any(v in self.rows for v in at if v is not counted[0]) or (
+                self.checks and counted[0] is not self.iv):
             return self.gathered(array, [b.add(self.start, b.iota(self.length)) if v is self.iv else self.element_of(v)
                                          for v in at])
         sizes, spec = self.sizes(array), []
         for v in at:
-            spec += [self.start, self.length, self.one] if v is self.iv else [self.flat(v), self.one, self.one]
+            spec += [self.firsts[v], self.length, self.one] if v in self.firsts else [self.flat(v), self.one, self.one]
         for size in sizes[len(at):]:
             spec += [b.const(0), size, self.one]
         window = b.slice(array, *spec)
@@ -231,7 +245,7 @@ def _get(r: Rows, op: Op) -> Value:
         if a in r.rows:
             r.number = r.b.iota(r.length)
             return r.gathered(r.rows[a], [r.number, *map(r.element_of, at)])
-        return r.gathered(r.flat(a), [r.element_of(v) for v in at])
+        return r.elements(r.flat(a), at)
     rows, zero = r.rows[a], r.b.const(0)
     fixed, sizes = [r.flat(v) for v in op.operands[1:]], r.inner(rows)
     spec = [zero, r.length, r.one]

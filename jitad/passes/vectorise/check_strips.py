@@ -23,7 +23,7 @@ from functools import reduce
 from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import BOOL, I64, Scalar
+from ...ir.types import BOOL, I64, Scalar, is_float_scalar
 from ..analysis.loops import Counted, Loop, counted, loop_forest, reads_trip_count
 from .fission import Chunks
 from .speculate import carries_only_sums_and_stores
@@ -94,9 +94,10 @@ class _Test:
         if checks_left or not self.fast_gathers or not carries_only_sums_and_stores(self.loop, self.known) or \
                 reads_trip_count(self.loop):
             return False
-        work = sum(OPS[op.name].cost for op in self.head.ops if OPS[op.name].elementwise and _is_float(op.result))
+        work = sum(OPS[op.name].cost for op in self.head.ops
+                   if OPS[op.name].elementwise and is_float_scalar(op.result.type))
         gathers = [op for op in self.head.ops if op.name == "get" and self._kind(op.result) is None]
-        sums = [] if self.fastmath else [p for p in self.head.params if _is_float(p)]
+        sums = [] if self.fastmath else [p for p in self.head.params if is_float_scalar(p.type)]
         return work - GATHER * len(gathers) - ORDERED * len(sums) >= WORTH
 
     # --- foreseen values ------------------------------------------------------------------------------
@@ -289,10 +290,6 @@ def _is_int(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_int
 
 
-def _is_float(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_float
-
-
 def _tests_sign(select: Op) -> bool:
     """True for ``select(i < 0, i + n, i)``: an index that may count from the end."""
     test = select.operands[0].op
@@ -309,6 +306,6 @@ def _is_of_floats(condition: Value) -> bool:
             return False
         if op.name in ("and", "or", "not") and op.result.type == BOOL:
             todo += op.operands
-        elif not all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands):
+        elif not all(is_float_scalar(v.type) for v in op.operands):
             return False
     return True

@@ -25,7 +25,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import BOOL, I64, Array, Scalar
+from ...ir.types import BOOL, I64, Array, Scalar, is_float_scalar
 from ...ir.uses import users
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, counted, loop_forest
@@ -96,7 +96,7 @@ def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, fine: set
     if all(v.type == BOOL for v in op.operands):
         found = all(_is_of_floats(v, free, head, fine, True) for v in op.operands)
     else:
-        found = all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands)
+        found = all(is_float_scalar(v.type) for v in op.operands)
     if found:
         fine.add(condition)
     return found
@@ -122,7 +122,7 @@ def _is_serial(head: Block) -> bool:
     A sum that may be reordered (``acc``) is vectorised.
     """
     readers = users(head.all_ops())
-    carried = [p for p in head.params if isinstance(p.type, Scalar) and p.type.is_float]
+    carried = [p for p in head.params if is_float_scalar(p.type)]
     return any(op.name != "add" or not op.attrs.get("acc") for p in carried for op in readers.get(p, ())) or any(
         _is_loaded(i, head) for op in head.ops if op.name in ("set", "add_at") for i in op.operands[2:])
 

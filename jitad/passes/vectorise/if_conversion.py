@@ -44,7 +44,7 @@ from ...ir.dominance import strongly_connected
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EFFECTS, EXPENSIVE, OPS
-from ...ir.types import Scalar, dtype_of
+from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import counts, ops_of
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
@@ -228,7 +228,7 @@ class _Conversion:
         apart = _apart(ops)
         return _costs(apart) <= MOST_AHEAD and all(map(_is_arithmetic, apart)) and not any(
             v in self.carried for op in ops for v in op.operands) and all(
-            x is y or isinstance(p.type, Scalar) and p.type.is_float and not {x, y} & self.carried
+            x is y or is_float_scalar(p.type) and not {x, y} & self.carried
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
 
     def _convert(self, head: Block, sides: list[Side]) -> None:

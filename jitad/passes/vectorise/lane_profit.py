@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from ...ir.builder import Builder
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Scalar
+from ...ir.types import Scalar, is_float_scalar
 from ...ir.uses import users
 from ..analysis.lanes import LANES
 from ..analysis.loops import Loop, LoopForest, counted
@@ -141,7 +141,7 @@ def _is_serial(loop: Loop, kinds: Kinds, free: bool = False) -> bool:
     ``free``: sums may be reordered, and products.  Those of cotangents always may.
     """
     def in_order(p: Value, v: Value) -> bool:
-        if not (isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None):
+        if not (is_float_scalar(v.type) and kinds[v] == VARYING and v.op is not None):
             return False
         return not (free or v.op.attrs.get("acc")) or not _is_reduction(loop, p, v)
     return any(in_order(p, v) for p, v in loop.back_edge().passed())

@@ -21,7 +21,7 @@ from ...ir.clone import clone_op
 from ...ir.dominance import strongly_connected
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import BOOL, I64, Array, Scalar
+from ...ir.types import BOOL, I64, Array, Scalar, is_float_scalar
 from ..analysis.loops import Counted, Loop
 from .speculate import CHUNK
 
@@ -44,7 +44,7 @@ def split_states(func: Function, loop: Loop, known: Counted, functions: Containe
     read = [*(v for op in rest if op is not head.term for v in op.operands), *(v for v in leaving if v not in finals),
             *(v for p, v in back.items() if p not in ahead)]
     kept = [v for v in dict.fromkeys(read) if v in moving]
-    if len(kept) > MOST or not all(isinstance(v.type, Scalar) and v.type.is_float for v in kept):
+    if len(kept) > MOST or not all(is_float_scalar(v.type) for v in kept):
         return False
     _Strips(func, loop, known, [op for op in head.ops if op in ahead], kept, moving).run(ahead)
     return True
@@ -114,7 +114,7 @@ def _tests_floats(condition: Value, head: Block) -> bool:
         return False
     if all(v.type == BOOL for v in op.operands):
         return all(_tests_floats(v, head) for v in op.operands)
-    return all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands)
+    return all(is_float_scalar(v.type) for v in op.operands)
 
 
 def _moving(head: Block, known: Counted, ahead: set[Op | Value]) -> set[Value]:

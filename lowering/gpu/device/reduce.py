@@ -7,7 +7,6 @@ same in each run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....ir.types import I32, Scalar
@@ -16,7 +15,6 @@ from ...math import casts, ops, selection
 from ..image import WARP
 from .emitter import Emitter
 
-BEST = ("lt", "le", "gt", "ge")
 ARGS = ARGMAX, ARGMIN = "argmax", "argmin"
 """The roles of two results: an extreme element, and its index."""
 ROLES = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or",
@@ -25,19 +23,9 @@ ROLES = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all":
 _SUFFIX = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
 
 
-def neutral(role: str, t: Scalar) -> str:
-    """The value that changes nothing."""
-    if role in ("minimum", "lt", "le"):
-        return types.literal(math.inf if t.is_float else True if t.is_bool else t.high, t)
-    if role in ("maximum", "gt", "ge"):
-        return types.literal(-math.inf if t.is_float else False if t.is_bool else t.low, t)
-    value = {"mul": 1, "and": -1}.get(role, 0)
-    return types.literal(-0.0 if t.is_float and value == 0 else value, t)
-
-
 def combine(e: Emitter, role: str, t: Scalar, x: str, y: str) -> str:
     """``x`` combined with ``y``, of later iterations."""
-    if role in BEST:
+    if role in selection.BEST:
         return selection.select(e, t, ops.apply(e, role, t, [y, x], {}, t), y, x)
     return ops.apply(e, role, t, [x, y], {"acc": True}, t)
 
@@ -59,7 +47,8 @@ Kinds = Sequence[Scalar]
 
 def neutrals(role: str, ts: Kinds) -> list[str]:
     """The values that change nothing; a search has index 0 before it finds anything."""
-    return [neutral("maximum" if role == ARGMAX else "minimum", ts[0]), "0"] if role in ARGS else [neutral(role, ts[0])]
+    start = selection.neutral({ARGMAX: "maximum", ARGMIN: "minimum"}.get(role, role), ts[0])
+    return [start, "0"] if role in ARGS else [start]
 
 
 def merge(e: Emitter, role: str, ts: Kinds, xs: Sequence[str], ys: Sequence[str]) -> list[str]:
@@ -101,7 +90,7 @@ def _halved(e: Emitter, kind: str, role: str, ts: Kinds, xs: Sequence[str]) -> l
 
 def scan_of_warp(e: Emitter, role: str, t: Scalar, x: str, lane: str) -> tuple[str, str]:
     """The values of the lanes before this one combined, and those of all lanes."""
-    before, total, lanes = neutral(role, t), x, 1
+    before, total, lanes = selection.neutral(role, t), x, 1
     while lanes < WARP:
         other = shuffle(e, "xor", t, total, str(lanes))
         later = e.code.op(f"icmp ne i64 {e.code.op(f'and i64 {lane}, {lanes}')}, 0", "c")

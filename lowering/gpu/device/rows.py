@@ -18,6 +18,7 @@ from ....ir.graph import Function, Op, Value
 from ....ir.types import I64, Scalar
 from ....loop_level.types import buffer_type
 from ...llvm import types
+from ...math import selection
 from ..image import BLOCK, WARP
 from . import reduce
 from .emitter import Shared
@@ -234,7 +235,7 @@ class RowFunction(DeviceFunction):
         def rows(base: str, before: list[str]) -> list[str]:
             i = self.values[iv] = self.add(base, lane)
             inside = self.code.op(f"icmp slt i64 {i}, {upper}", "c")
-            x = self.where(inside, t, reduce.neutral(found.role, t), term)
+            x = self.where(inside, t, selection.neutral(found.role, t), term)
             earlier, total = reduce.scan_of_warp(self, found.role, t, x, lane)
             self.values[carried] = reduce.combine(self, found.role, t, before[0], earlier)
             self.values[found.total.result] = reduce.combine(self, found.role, t, self.scalar(carried), x)

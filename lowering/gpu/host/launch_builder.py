@@ -37,7 +37,7 @@ from ..tensor_cores import FIRST, FORMATS
 from .launches import ENOUGH_THREADS, Launch, MapLaunch, SerialLaunch, SharedLaunch, is_reduced
 from .nests import Nest, across, additions, columns, elementwise, loops_of, nest, overwrites, private, recurrence, scan
 from .overwrite_launch import OverwriteLaunch
-from .partition import callees, reached
+from .partition import reached
 from .plan import Plan
 from .product_launch import ProductLaunch
 from .scan_launch import ScanLaunch
@@ -95,7 +95,7 @@ class LaunchBuilder:
         self._written.add((name, adding))
         func = self.module.functions[name]
         write_function(self.shared, func, adding)
-        for callee in callees(func):
+        for callee in func.callees():
             self._write(callee)
 
     # --- loops --------------------------------------------------------------------------------------

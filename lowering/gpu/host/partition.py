@@ -32,18 +32,11 @@ ONCE = "once"
 """The attribute of a loop that the host makes to check indices of which a kernel checks none (``index_checks``)."""
 
 
-def callees(func: Function) -> Iterator[str]:
-    for block in func.blocks:
-        for op in block.all_ops():
-            if op.name == "call":
-                yield op.attrs["callee"]
-
-
 def reached(module: Module, func: Function) -> set[str]:
     """The functions that a function may call, directly or not."""
     found, todo = set[str](), [func]
     while todo:
-        new = set(callees(todo.pop())) - found
+        new = set(todo.pop().callees()) - found
         found |= new
         todo += [module.functions[name] for name in sorted(new)]
     return found
@@ -51,7 +44,7 @@ def reached(module: Module, func: Function) -> set[str]:
 
 def recursive(module: Module) -> frozenset[str]:
     """The functions that may call themselves."""
-    graph = {name: list(callees(f)) for name, f in module.functions.items()}
+    graph = {name: f.callees() for name, f in module.functions.items()}
     knots = strongly_connected(graph, list(graph))
     return frozenset(name for knot in knots for name in knot if len(knot) > 1 or name in graph[name])
 
@@ -90,7 +83,7 @@ def _most_iterations(op: Op) -> int:
 
 def host_functions(module: Module, root: str) -> set[str]:
     """The functions that the host runs."""
-    calls = {name: set(callees(f)) for name, f in module.functions.items()}
+    calls = {name: set(f.callees()) for name, f in module.functions.items()}
     outlined = {op.attrs["callee"] for f in module.functions.values() for b in f.blocks for op in b.all_ops()
                 if op.name == "call" and "threads" in op.attrs}
     found = {root} | {name for name, f in module.functions.items()

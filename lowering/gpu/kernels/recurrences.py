@@ -21,7 +21,7 @@ from functools import partial
 from ....errors import Loc
 from ....ir.types import I32, Scalar
 from ...llvm import types
-from ...math import ops
+from ...math import ops, selection
 from ..device import reduce
 from ..device.emitter import Shared
 from ..image import BLOCK, WARP, Kernel
@@ -61,7 +61,7 @@ class _Recurrence(KernelWriter, ABC):
         self.count, self.part, self.partial = (self.param(kind, h) for kind, h in (
             ("i64", "count"), ("i64", "part"), ("ptr", "partial")))
         self.before = str(self.given(t, "before", resident))
-        self.neutral = Map(types.literal(1, t), reduce.neutral("add", t))
+        self.neutral = Map(types.literal(1, t), selection.neutral("add", t))
 
     @abstractmethod
     def map(self, k: str) -> Map:

@@ -20,6 +20,7 @@ from ....errors import Loc
 from ....ir.graph import Function
 from ....ir.types import Scalar
 from ...llvm import types
+from ...math import selection
 from ..device import reduce
 from ..device.emitter import Shared
 from ..device.function import call
@@ -102,7 +103,7 @@ class _Scan(KernelWriter, ABC):
         thread = self.number("thread")
         lane = self.code.op(f"and i64 {thread}, {WARP - 1}", "lane")
         warp = self.code.op(f"lshr i64 {thread}, 5", "warp")
-        own, neutral = self.add(self.mul(warp, str(WARP * ROWS)), lane), reduce.neutral(self.body.role, self.t)
+        own, neutral = self.add(self.mul(warp, str(WARP * ROWS)), lane), selection.neutral(self.body.role, self.t)
 
         def tile(base: str, carried: list[str]) -> list[str]:
             places = [self.add(self.add(base, own), str(WARP * k)) for k in range(ROWS)]
@@ -132,7 +133,7 @@ class _Scan(KernelWriter, ABC):
         self.if_(self.code.op(f"icmp eq i64 {lane}, 0", "c"),
                  lambda: self.store(self.t, total, self.shared_at(array, self.t, warp), 3))
         self.barrier()
-        earlier = whole = reduce.neutral(self.body.role, self.t)
+        earlier = whole = selection.neutral(self.body.role, self.t)
         for k in range(BLOCK // WARP):
             here = self.code.op(f"icmp eq i64 {warp}, {k}", "c")
             earlier = whole if k == 0 else self._select(here, whole, earlier)
@@ -216,7 +217,7 @@ class _Loop(_Scan, LoopKernel):
         def iteration(k: str, carried: list[str]) -> list[str]:
             return [self.combine(carried[0], self.term(k))]
         own = self.loop(self.add(first, thread), end, str(BLOCK), iteration,
-                        [(self.of, reduce.neutral(self.body.role, self.t))])
+                        [(self.of, selection.neutral(self.body.role, self.t))])
         total, = reduce.in_block(self, self.body.role, [self.t], own, BLOCK, f"{self.name}.shared")
         at = self.offset(self.partial, self.mul(self.number("block"), "8"))
         self.if_(self.code.op(f"icmp eq i64 {thread}, 0", "c"), lambda: self.store(self.t, total, at))
