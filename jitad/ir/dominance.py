@@ -130,7 +130,7 @@ class Dominators:
                 if e.block is block)
 
     def arguments(self, param: Value) -> list[Value | None]:
-        """What the edges pass for a parameter: ``None`` where it is the result of a call."""
+        """The values that edges pass for a parameter: ``None`` where it is the result of a call."""
         return [e.argument(param) for e in self.incoming(param.block)]
 
     def preorder(self) -> list[Block]:

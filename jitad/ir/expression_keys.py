@@ -12,9 +12,12 @@ from .ops import OPS
 def key(op: Op, operands: Sequence[Hashable] | None = None) -> Hashable:
     """The key of ``op``; ``operands``: what stands for its operands."""
     found = op.operands if operands is None else operands
-    if OPS[op.name].commutative:
+    if op.name in _COMMUTATIVE:
         found = sorted(found, key=hash)
-    return op.name, tuple(found), _frozen(op.attrs), tuple([r.type for r in op.results])
+    return op.name, tuple(found), _frozen(op.attrs) if op.attrs else (), tuple([r.type for r in op.results])
+
+
+_COMMUTATIVE = frozenset(name for name, op in OPS.items() if op.commutative)
 
 
 def translated(op: Op, values: Mapping[Value, Value]) -> Hashable:

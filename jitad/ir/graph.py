@@ -119,7 +119,7 @@ class Op:
         self.results = results = list[Value]()
         for t in result_types:                               # mostly one; a comprehension is a call
             results.append(Value(t, self, len(results)))
-        self.edges = list(edges)
+        self.edges: Sequence[Edge] = list(edges) if edges else ()            # most ops have none
         self.regions: Sequence[Block] = ()
         self.loc = loc
         self.block: Block | None = None
@@ -243,7 +243,9 @@ class Function:
 
     def all_ops(self) -> Iterator[Op]:
         for block in self.blocks:
-            yield from block.all_ops()
+            yield from block.ops
+            if block.term is not None:
+                yield block.term
 
     def callees(self) -> list[str]:
         """The names of the functions that are called, once for each call."""

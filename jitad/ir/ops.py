@@ -231,4 +231,5 @@ def size_origin(v: Value, axis: int) -> Value | Axis | None:
 
 
 CONSUMING = frozenset(name for name, definition in OPS.items() if definition.consumes)
+ELEMENTWISE = frozenset(name for name, definition in OPS.items() if definition.elementwise)
 EFFECTS = frozenset(name for name, definition in OPS.items() if definition.effect)

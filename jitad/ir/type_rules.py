@@ -50,6 +50,9 @@ def elementwise(n: int, kinds: str, result: Scalar | None = None) -> TypeRule:
         dtype = _same_dtype(vs)
         if dtype.kind not in kinds:
             raise TypeRuleError(f"does not take {dtype}")
+        first = vs[0].type
+        if all([v.type is first for v in vs]) and (result is None or first is dtype):
+            return [result or first]
         return [make(result or dtype, _broadcast(vs))]
     return rule
 

@@ -5,7 +5,9 @@ They are built on demand, for a function or for some of its blocks, and are stal
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import chain
 
 from .graph import Block, Op, Value
 
@@ -15,20 +17,25 @@ EDGE = -1
 
 def ops_of(blocks: Iterable[Block]) -> Iterable[Op]:
     """The operations and terminators of blocks."""
-    return (op for block in blocks for op in block.all_ops())
+    for block in blocks:
+        yield from block.ops
+        if block.term is not None:
+            yield block.term
 
 
 def users(ops: Iterable[Op]) -> dict[Value, list[Op]]:
     """The ops among ``ops`` that read each value, as an operand or an edge argument; once for each use."""
-    found: dict[Value, list[Op]] = {}
-    get = found.get
+    found = defaultdict[Value, list[Op]](list)
     for op in ops:
         for v in op.used() if op.edges else op.operands:
-            if (readers := get(v)) is not None:
-                readers.append(op)
-            else:
-                found[v] = [op]
+            found[v].append(op)
+    found.default_factory = None
     return found
+
+
+def counts(ops: Iterable[Op]) -> Counter[Value]:
+    """The number of uses of each value among ``ops``."""
+    return Counter(chain.from_iterable([op.used() if op.edges else op.operands for op in ops]))
 
 
 def uses(ops: Iterable[Op]) -> dict[Value, list[tuple[Op, int]]]:

@@ -22,4 +22,5 @@ def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) ->
     readers = readers_of(decided, func)
     for block in func.blocks:
         find_groups(decided, block, readers)
+    decided.known = None                                 # views become lazy, and members while their group is written
     return decided

@@ -17,13 +17,15 @@ Functions without a vector version have loops of their own, so that others becom
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ...ir.aliasing.alias_classes import AliasClasses, ClassSummary, holds_arrays, is_array
 from ...ir.graph import Block, Function, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import CONSUMING, ELEMENTWISE, OPS
 from ...ir.types import Array
 from ...passes.analysis.cost import INDEX_MAPS, element_cost
 from .op_traits import (
@@ -36,10 +38,12 @@ from .op_traits import (
     is_flat,
     is_full,
     is_transcendental,
+    same_axes,
 )
 from .own_places import is_apart, is_own_place, reads_own_places
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
+POINTWISE = ELEMENTWISE | {"copy"}
 MOST_PARTS = 2        # reads of other places in what is updated: one operation has two, which store one array
 CHEAP = 3             # cost up to which a value is recomputed rather than stored
 
@@ -55,33 +59,36 @@ class Plan:
     deferred: set[Op] = field(default_factory=set)                # those products
     groups: dict[Op, list[Op]] = field(default_factory=dict)      # each member of a group → all (``fusion_groups.py``)
     passing: set[Value] = field(default_factory=set)              # values read by their group only, so not stored
+    known: dict[Value, Sequence[Value]] | None = None             # the leaves found, while ``lazy`` does not change
 
-    def leaves(self, v: Value) -> Iterator[Value]:
+    def leaves(self, v: Value) -> Sequence[Value]:
         """The stored arrays from which an element of ``v`` is computed, each once."""
-        seen: set[Value] = set()
-        todo = [v]
-        while todo:
-            v = todo.pop()
-            if v in seen or not is_array(v):
-                continue
-            seen.add(v)
-            if v not in self.lazy:
-                yield v
-            elif v.op is not None:
-                todo += reversed(v.op.operands)
+        return self._leaves(v, {} if self.known is None else self.known)
 
-    def reads(self, op: Op) -> Iterator[Value]:
+    def _leaves(self, v: Value, known: dict[Value, Sequence[Value]]) -> Sequence[Value]:
+        if v not in self.lazy:
+            return (v,) if is_array(v) else ()
+        found = known.get(v)
+        if found is None:
+            below = (self._leaves(x, known) for x in v.op.operands) if v.op is not None else ()
+            found = known[v] = tuple(dict.fromkeys(chain.from_iterable(below)))
+        return found
+
+    def reads(self, op: Op) -> Sequence[Value]:
         """The stored arrays that ``op`` reads when it runs."""
-        if op in self.deferred or (op.results and op.results[0] in self.lazy) or op.name == "dim":
-            return
-        operands = list(op.used())
-        if op.results and op.results[0] in self.accumulate:
-            operands += self.accumulate[op.results[0]].operands
+        lazy, results = self.lazy, op.results
+        if op in self.deferred or (results and results[0] in lazy) or op.name == "dim":
+            return ()
+        operands = op.used()
+        if results and results[0] in self.accumulate:
+            operands = [*operands, *self.accumulate[results[0]].operands]
+        found: list[Value] = []
         for v in operands:
-            if v in self.lazy:
-                yield from self.leaves(v)
-            elif is_array(v):
-                yield v
+            if v in lazy:
+                found += self.leaves(v)
+            elif isinstance(v.type, Array):
+                found.append(v)
+        return found
 
 
 def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) -> Plan:
@@ -104,10 +111,11 @@ class _Live:
         self.add(values)
 
     def add(self, values: Iterable[Value]) -> None:
+        known, find, number = self._values, self.roots.find, self._number
         for v in values:
-            if v not in self._values:
-                self._values.add(v)
-                self._number[self.roots.find(v)] += 1
+            if v not in known:
+                known.add(v)
+                number[find(v)] += 1
 
     def remove(self, values: Iterable[Value]) -> None:
         for v in values:
@@ -142,36 +150,43 @@ class _Planner:
         self.depth: dict[Value, int] = {}
         self.users: dict[Value, list[tuple[Op, int]]] = {}
         self.at: dict[Op, int] = {}
-        self.consumed: dict[Block, list[tuple[int, Value]]] = {}       # the position and the array
+        self.consumed: dict[Block, tuple[list[int], list[Value]]] = {}       # the positions and the arrays
         for block in func.blocks:
             self._scan(block)
 
     def _scan(self, block: Block) -> None:
-        consumed = self.consumed[block] = []
+        positions, consumed = self.consumed[block] = [], []
+        users = self.users
         for position, op in enumerate(block.all_ops()):
             self.at[op] = position
             for i, v in enumerate(op.operands):
-                if is_array(v):
-                    self.users.setdefault(v, []).append((op, i))
+                if isinstance(v.type, Array):
+                    users.setdefault(v, []).append((op, i))
             for edge in op.edges:
                 for v in filter(is_array, edge.args):
-                    self.users.setdefault(v, []).append((op, -1))
-            definition = OPS.get(op.name)
-            for i in definition.consumes if definition else ():
-                consumed.append((position, op.operands[i]))
+                    users.setdefault(v, []).append((op, -1))
+            if op.name in CONSUMING:
+                positions += [position for _ in OPS[op.name].consumes]
+                consumed += [op.operands[i] for i in OPS[op.name].consumes]
             for v in op.results:
-                if is_array(v):
+                if isinstance(v.type, Array):
                     self.cost[v] = self._cost(op)
 
     def _cost(self, op: Op) -> int:
-        below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
-        return below + element_cost(op) if op.name in ON_DEMAND else 0
+        if op.name not in ON_DEMAND:
+            return 0
+        cost = element_cost(op)
+        for v in op.operands:
+            if (below := self.cost.get(v)) and v.block is op.block:
+                cost += below
+        return cost
 
     def run(self) -> Plan:
         for block in reversed(self.func.blocks):     # readers in later blocks first; one not yet decided is a site
             for op in reversed(block.ops):
-                if len(op.results) == 1 and is_array(op.result):
-                    self._decide(op, op.result)
+                if len(op.results) == 1 and isinstance(op.results[0].type, Array):
+                    self._decide(op, op.results[0])
+        self.plan.known = {}
         for block in self.func.blocks:
             for op in block.ops:
                 if op.name == "add" and is_array(op.result) and op.result not in self.plan.lazy:
@@ -182,19 +197,24 @@ class _Planner:
     # --- lazy or stored -------------------------------------------------------------------------------
 
     def _decide(self, op: Op, v: Value) -> None:
-        users = [(u, i) for u, i in self.users.get(v, ()) if u.name != "dim"]
-        can = op.name in ON_DEMAND and (op.name != "reshape" or inserts_ones(op)) and not is_called(op)
-        if not can or not all(self._accepts(u, i) for u, i in users):
+        if op.name not in ON_DEMAND or is_called(op) or (op.name == "reshape" and not inserts_ones(op)):
             return
-        self.sites[v] = self._sites(users)
-        if OPS[op.name].vector and any(map(is_called, self.sites[v])):
+        users = [use for use in self.users.get(v, ()) if use[0].name != "dim"]
+        for u, i in users:
+            if not self._accepts(u, i):
+                return
+        sites = self.sites[v] = self._sites(users)
+        if OPS[op.name].vector and any(map(is_called, sites)):
             return
-        products = [s for s in self.sites[v] if s.name == "matmul"]
+        products = [s for s in sites if s.name == "matmul"]
         if products and not exchanges(op) and not (is_block(op) and all(map(is_by_vector, products))):
             return
-        self.many[v] = any(self._repeats(v, u, i) for u, i in users)
-        self.depth[v] = 1 + max((self.depth[u.result] for u, _ in users
-                                 if len(u.results) == 1 and u.result in self.plan.lazy), default=0)
+        self.many[v], deepest, lazy = False, 0, self.plan.lazy
+        for u, i in users:
+            self.many[v] = self.many[v] or self._repeats(v, u, i)
+            if len(u.results) == 1 and u.results[0] in lazy:
+                deepest = max(deepest, self.depth[u.results[0]])
+        self.depth[v] = 1 + deepest
         if self.depth[v] <= DEEPEST and (self._is_view(op) or self._fits(op, v)):
             self.plan.lazy.add(v)
 
@@ -207,6 +227,8 @@ class _Planner:
 
     def _accepts(self, user: Op, i: int) -> bool:
         """True if ``user`` can read its operand ``i`` element by element."""
+        if user.name in ELEMENTWISE:
+            return True
         if user.name == "matmul":
             return exchanges(user.operands[i].op) or is_by_vector(user) and is_block(user.operands[i].op)
         if user.name in _READS_MEMORY or i < 0:
@@ -218,17 +240,21 @@ class _Planner:
     def _sites(self, users: list[tuple[Op, int]]) -> set[Op]:
         sites: set[Op] = set()
         for u, _ in users:
-            lazy = len(u.results) == 1 and u.result in self.plan.lazy
-            sites |= self.sites[u.result] if lazy else {u}
+            if len(u.results) == 1 and u.results[0] in self.plan.lazy:
+                sites |= self.sites[u.results[0]]
+            else:
+                sites.add(u)
         return sites
 
     def _repeats(self, v: Value, user: Op, i: int) -> bool:
         """True if ``user`` may read an element of ``v`` more than once for each of its own elements."""
-        if len(user.results) == 1 and user.result in self.plan.lazy and self.many[user.result]:
+        if len(user.results) == 1 and user.results[0] in self.plan.lazy and self.many[user.results[0]]:
             return True
+        if user.name in ELEMENTWISE:
+            return self._spreads(v, user.result)
         if user.name in ("take", "put", "add_put", "nonzero", "cumsum", "cumprod", "argmax", "argmin"):
             return True
-        if OPS[user.name].elementwise or user.name == "broadcast_to":
+        if user.name == "broadcast_to":
             return self._spreads(v, user.result)
         alone = len(self.users[v]) == 1
         return not alone and user.name in ("slice", "transpose", "get")
@@ -236,6 +262,8 @@ class _Planner:
     def _spreads(self, v: Value, result: Value) -> bool:
         """True if broadcasting ``v`` to ``result`` repeats elements along an axis that is not one of its innermost."""
         assert isinstance(v.type, Array) and isinstance(result.type, Array)
+        if v.type.dims == result.type.dims:
+            return False
         if v.type.rank < result.type.rank and any(d != 1 for d in v.type.dims):
             return True
         wide = [a == 1 and b != 1 for a, b in zip(v.type.dims, result.type.dims[result.type.rank - v.type.rank:])]
@@ -249,8 +277,9 @@ class _Planner:
     def _fits(self, op: Op, v: Value) -> bool:
         """True if the expression ``v`` may be computed at its sites."""
         sites = self.sites[v] or set()
-        if any(s.block is not op.block for s in sites):
-            return False
+        for s in sites:
+            if s.block is not op.block:
+                return False
         if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
         if len(sites) > 1 and op.name not in INDEX_MAPS and sum(map(is_full, op.operands)) > 1:
@@ -267,10 +296,12 @@ class _Planner:
 
     def _overwritten(self, op: Op, here: int, last: int) -> list[int]:
         """The positions of updates, after ``here`` and up to ``last``, of what ``op`` reads."""
-        read = [o for o in op.operands if is_array(o)]
         assert op.block is not None
-        return [p for p, v in self.consumed[op.block]
-                if here < p <= last and any(self.roots.same(o, v) and not is_apart(o, v) for o in read)]
+        positions, consumed = self.consumed[op.block]
+        within = range(bisect_right(positions, here), bisect_right(positions, last))
+        read = [o for o in op.operands if is_array(o)] if within else []
+        return [positions[k] for k in within
+                if any(self.roots.same(o, consumed[k]) and not is_apart(o, consumed[k]) for o in read)]
 
     def _reads_what_is_updated(self, v: Value, site: Op) -> bool:
         """True if ``site`` updates an array with ``v``, and several parts of ``v`` read other places in its memory.
@@ -318,24 +349,26 @@ class _Planner:
             live = _Live(self.roots, live_out[block])
             for op in reversed(list(block.all_ops())):
                 live.remove(op.results)
-                if len(op.results) == 1 and is_array(op.result) and op.result not in self.plan.lazy:
-                    self._take_over(op, live)
-                live.add(self.plan.reads(op))
+                reads = self.plan.reads(op)
+                if len(op.results) == 1 and is_array(op.results[0]) and op.results[0] not in self.plan.lazy:
+                    self._take_over(op, live, reads)
+                    reads = self.plan.reads(op) if op.name == "add" else reads       # it may not accumulate after all
+                live.add(reads)
         self.plan.deferred = set(self.plan.accumulate.values())
 
     def _has_elementwise(self, block: Block) -> bool:
         """True if a stored result of ``block`` may take over a buffer."""
-        return any((OPS[op.name].elementwise or op.name == "copy") and is_array(op.result)
+        return any(op.name in POINTWISE and is_array(op.result)
                    and op.result not in self.plan.lazy for op in block.ops)
 
-    def _take_over(self, op: Op, live: _Live) -> None:
+    def _take_over(self, op: Op, live: _Live, reads: Iterable[Value]) -> None:
         result = op.result
         wanted = self.plan.reuse.pop(result, None)
-        if not (OPS[op.name].elementwise or op.name == "copy") or self._is_dear_by_rows(op):
+        if op.name not in POINTWISE or self._is_dear_by_rows(op):
             return
-        for v in [wanted] if wanted is not None else dict.fromkeys(self.plan.reads(op)):
-            if self._fits_buffer(v, result) and self.roots.owned(v) and not live.shares(v) \
-                    and self._pointwise(op, v):
+        for v in [wanted] if wanted is not None else dict.fromkeys(reads):
+            if self._fits_buffer(v, result) and not live.shares(v) and self.roots.owned(v) \
+                    and self._pointwise(op, v, self.roots.find(v), set()):
                 live.union(v, result)
                 self.plan.reuse[result] = v
                 return
@@ -356,42 +389,37 @@ class _Planner:
     def _fits_buffer(self, v: Value, result: Value) -> bool:
         a, b = v.type, result.type
         assert isinstance(a, Array) and isinstance(b, Array)
-        return a.dtype == b.dtype and a.rank == b.rank and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
+        return a.dtype is b.dtype and same_axes(v, result)
 
-    def _pointwise(self, op: Op, target: Value, seen: set[Op] | None = None) -> bool:
+    def _pointwise(self, op: Op, target: Value, root: Value, seen: set[Op]) -> bool:
         """True if each element of ``op`` reads the root of ``target`` at its own index only.
 
         ``seen`` holds the ops that were already checked.
         """
-        seen = set() if seen is None else seen
         if op in seen:
             return True
         seen.add(op)
+        find, lazy = self.roots.find, self.plan.lazy
         for v in op.operands:
-            if not is_array(v):
+            if not isinstance(v.type, Array):
                 continue
-            if v not in self.plan.lazy:
-                if self.roots.same(v, target) and not (v is target and self._fits_buffer(v, op.result)):
+            if v not in lazy:
+                if find(v) is root and not (v is target and self._fits_buffer(v, op.result)):
                     return False
-            elif any(self.roots.same(leaf, target) for leaf in self.plan.leaves(v)):
+            elif root in map(find, self.plan.leaves(v)):
                 inner = v.op
-                if inner is None or not (OPS[inner.name].elementwise or inner.name == "copy") \
-                        or not self._same_dims(v, op.result) or not self._pointwise(inner, target, seen):
+                if inner is None or inner.name not in POINTWISE or not same_axes(v, op.result) \
+                        or not self._pointwise(inner, target, root, seen):
                     return False
         return True
-
-    def _same_dims(self, v: Value, result: Value) -> bool:
-        a, b = v.type, result.type
-        assert isinstance(a, Array) and isinstance(b, Array)
-        return a.rank == b.rank and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
 
     def _live_out(self) -> dict[Block, set[Value]]:
         """The stored arrays that are read after each block."""
         reads: dict[Block, set[Value]] = {}
         made: dict[Block, set[Value]] = {}
         for block in self.func.blocks:
-            made[block] = {v for op in block.ops for v in op.results} | set(block.params)
-            reads[block] = {v for op in block.all_ops() for v in self.plan.reads(op)} - made[block]
+            made[block] = {v for op in block.ops for v in op.results}.union(block.params)
+            reads[block] = set().union(*map(self.plan.reads, block.all_ops())) - made[block]
         live_in = {b: set(r) for b, r in reads.items()}
         out: dict[Block, set[Value]] = {b: set() for b in self.func.blocks}
         changed = True

@@ -19,15 +19,15 @@ broadcast have the result's sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Block, Function, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import CONSUMING, ELEMENTWISE, OPS
 from ...ir.types import Array
-from .fusion import Plan
-from .op_traits import is_called
+from .fusion import POINTWISE, Plan
+from .op_traits import is_called, same_axes
 
 LIMIT = 16            # members that may be stored; each keeps pointers in registers
 LONGEST = 64          # members, since the time of LLVM's vectoriser is quadratic in a loop's length
@@ -71,21 +71,11 @@ class _Sizes:
         return root
 
     def see(self, op: Op) -> None:
-        if len(op.results) != 1 or not is_array(op.result):
+        if len(op.results) != 1 or not is_array(result := op.results[0]):
             return
-        definition = OPS[op.name]
-        pointwise = definition.elementwise or op.name == "copy"
-        alike = op.operands if pointwise else [op.operands[i] for i in definition.consumes]
-        for v in alike:
-            if same_axes(v, op.result) and self.find(v) is not self.find(op.result):
-                self._same[self.find(v)] = self.find(op.result)
-
-
-def same_axes(v: Value, w: Value) -> bool:
-    """True if two arrays have the same rank and the same axes of literal size 1."""
-    a, b = v.type, w.type
-    return isinstance(a, Array) and isinstance(b, Array) and a.rank == b.rank and \
-        all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
+        for v in op.operands if op.name in POINTWISE else [op.operands[i] for i in OPS[op.name].consumes]:
+            if same_axes(v, result) and (known := self.find(v)) is not (own := self.find(result)):
+                self._same[known] = own
 
 
 def shape_of(op: Op) -> Value:
@@ -100,14 +90,18 @@ def find_groups(plan: Plan, block: Block, readers: Readers) -> None:
     groups: list[_Group] = []                        # the groups that are still open
     for op in block.all_ops():
         sizes.see(op)
-        groups = [g for g in groups if g.reduced.isdisjoint(op.used())]
+        used = op.used()
+        groups = [g for g in groups if not g.reduced or g.reduced.isdisjoint(used)]
         if op in plan.deferred or (op.results and op.results[0] in plan.lazy):
             continue
         member = _is_member(plan, op)
         home = _join(plan, sizes, groups, op, readers) if member else None
-        groups = [g for g in groups if g.members and not _is_full(g) and (g is home or not _must_close(plan, g, op))]
+        if groups:
+            gone, read = _roots_gone(plan, op), _roots(plan, plan.reads(op))
+            groups = [g for g in groups
+                      if g.members and not _is_full(g) and (g is home or not _must_close(g, gone, read))]
         if home is None and member:
-            groups.append(_add(plan, _Group(), op, readers))
+            groups.append(_add(plan, _Group(), op, readers, _roots(plan, _far_reads(plan, op))))
             every.append(groups[-1])
     for g in every:
         _pass_on(plan, g, readers)
@@ -129,7 +123,7 @@ def _is_member(plan: Plan, op: Op) -> bool:
         return bool(op.attrs.get("acc")) and all(step.const == 1 for step in op.operands[3::2])
     if not op.results or not is_array(op.results[0]) or op.name == "stop":
         return False
-    return OPS[op.name].elementwise and not is_called(op) and op.results[0] not in plan.accumulate
+    return op.name in ELEMENTWISE and not is_called(op) and op.results[0] not in plan.accumulate
 
 
 def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Readers) -> _Group | None:
@@ -138,7 +132,9 @@ def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Read
     Returns the group, or None if no group accepts ``op``.  The operands of ``op`` may belong to different groups, since
     only ``op`` shows that their sizes are the same.  Open groups do not access each other's operands or results.
     """
-    afar = {plan.roots.find(v) for v in _far_reads(plan, op)}
+    if not groups:
+        return None
+    afar = _roots(plan, _far_reads(plan, op))
     target, over = plan.reuse.get(op.result), sizes.find(shape_of(op))
     home: _Group | None = None
     for g in groups:
@@ -151,7 +147,7 @@ def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Read
         if _mixes(plan, g, op) or parts >= PARTS or (parts and any(x.reduced for x in both)):
             continue
         home = _merge(plan, home, g) if home else g
-    return _add(plan, home, op, readers) if home else None
+    return _add(plan, home, op, readers, afar) if home else None
 
 
 def _is_full(g: _Group) -> bool:
@@ -163,11 +159,13 @@ def _mixes(plan: Plan, g: _Group, op: Op) -> bool:
 
     Also True for parts together with reductions, and for parts that may overlap, as in a stencil.
     """
-    read = {plan.roots.find(v) for v in _reads(plan, op)}
-    if read & g.whole or (g.parts and op.name in REDUCTIONS):
+    if g.parts and op.name in REDUCTIONS:
         return True
     if op.name != ADDED:
-        return False
+        return bool(g.whole) and not g.whole.isdisjoint(_roots(plan, plan.reads(op)))
+    read = _roots(plan, _reads(plan, op))
+    if read & g.whole:
+        return True
     whole = plan.roots.find(op.operands[0])
     others = [m for m in g.members if m.name == ADDED and plan.roots.find(m.operands[0]) is whole]
     return bool(g.reduced) or whole in read | g.read | (g.written - g.whole) or any(_near(op, m) for m in others)
@@ -191,12 +189,12 @@ def _merge(plan: Plan, g: _Group, other: _Group) -> _Group:
     return g
 
 
-def _add(plan: Plan, g: _Group, op: Op, readers: Readers) -> _Group:
+def _add(plan: Plan, g: _Group, op: Op, readers: Readers, afar: set[Value]) -> _Group:
     find = plan.roots.find
     g.members.append(op)
     plan.groups[op] = g.members
-    g.read |= {find(v) for v in _reads(plan, op)}
-    g.afar |= {find(v) for v in _far_reads(plan, op)}
+    g.read |= _roots(plan, _reads(plan, op))
+    g.afar |= afar
     if op.name in REDUCTIONS:
         g.reduced.add(op.result)
     else:
@@ -227,17 +225,24 @@ def _pass_on(plan: Plan, g: _Group, readers: Readers) -> None:
             plan.reuse.pop(op.result, None)
 
 
-def _must_close(plan: Plan, g: _Group, op: Op) -> bool:
-    """True if ``op``, which is not a member, needs the group to be complete before it runs."""
-    find = plan.roots.find
-    definition = OPS.get(op.name)
-    gone = {find(op.operands[i]) for i in (definition.consumes if definition else ()) if is_array(op.operands[i])}
+def _must_close(g: _Group, gone: set[Value], read: set[Value]) -> bool:
+    """True if an op that is not a member, which overwrites and reads these, needs the group to be complete before."""
+    return not (g.written.isdisjoint(read) and g.written.isdisjoint(gone) and g.read.isdisjoint(gone))
+
+
+def _roots_gone(plan: Plan, op: Op) -> set[Value]:
+    """The roots of what ``op`` overwrites."""
+    gone = [op.operands[i] for i in OPS[op.name].consumes] if op.name in CONSUMING else []
     if op.results and op.results[0] in plan.reuse:
-        gone.add(find(plan.reuse[op.results[0]]))
-    return any(find(v) in g.written for v in plan.reads(op)) or bool(gone & (g.read | g.written))
+        gone.append(plan.reuse[op.results[0]])
+    return _roots(plan, filter(is_array, gone))
 
 
-def _reads(plan: Plan, op: Op) -> Iterator[Value]:
+def _roots(plan: Plan, values: Iterable[Value]) -> set[Value]:
+    return set(map(plan.roots.find, values))
+
+
+def _reads(plan: Plan, op: Op) -> Sequence[Value]:
     """The arrays that ``op`` reads when it runs; for ``add_slice`` only those of the addend."""
     return plan.leaves(op.operands[1]) if op.name == ADDED else plan.reads(op)
 
@@ -249,10 +254,13 @@ def _far_reads(plan: Plan, op: Op, seen: set[Op] | None = None) -> set[Value]:
     if op in seen:
         return out
     seen.add(op)
-    for v in filter(is_array, op.operands[1:] if op.name == ADDED else op.operands):
-        here, inner = same_axes(v, shape_of(op)), v.op if v in plan.lazy else None
-        if here and inner is not None and (OPS[inner.name].elementwise or inner.name == "copy"):
+    shape = shape_of(op)
+    for v in op.operands[1:] if op.name == ADDED else op.operands:
+        if not isinstance(v.type, Array):
+            continue
+        here, inner = same_axes(v, shape), v.op if v in plan.lazy else None
+        if here and inner is not None and inner.name in POINTWISE:
             out |= _far_reads(plan, inner, seen)
         elif not here or inner is not None:
-            out |= set(plan.leaves(v))
+            out.update(plan.leaves(v))
     return out

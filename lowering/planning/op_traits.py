@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.evaluate.fold import fold, same
 from ...ir.graph import Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import ELEMENTWISE, OPS
 from ...ir.types import Array
 from ...passes.analysis.cost import INDEX_MAPS
 
-ON_DEMAND = INDEX_MAPS | {"take", "copy"} | {name for name, op in OPS.items() if op.elementwise}
+ON_DEMAND = INDEX_MAPS | {"take", "copy"} | ELEMENTWISE
 """Ops of which one element can be computed alone, where it is read."""
 
 
@@ -103,8 +103,18 @@ def is_full(v: Value) -> bool:
 
 def is_called(op: Op) -> bool:
     """True for a function without a vector version, as ``lgamma``: the loop that calls it is not vectorised."""
-    definition = OPS[op.name]
-    return definition.transcendental and not definition.vector
+    return op.name in _CALLED
+
+
+_CALLED = frozenset(name for name, op in OPS.items() if op.transcendental and not op.vector)
+
+
+def same_axes(v: Value, w: Value) -> bool:
+    """True if two arrays have the same rank and the same axes of literal size 1."""
+    a, b = v.type, w.type
+    if not isinstance(a, Array) or not isinstance(b, Array):
+        return False
+    return a.dims == b.dims or len(a.dims) == len(b.dims) and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
 
 
 def is_transcendental(lazy: Collection[Value], op: Op) -> bool:

@@ -70,9 +70,9 @@ class Polling:
             return op.name == "call"
         if op.name in ("set", "add_at"):
             return isinstance(op.operands[1].type, Array)
-        if OPS[op.name].view or op.name == "dim" or any(v in self.fn.plan.lazy for v in op.results):
+        if op.name == "dim" or not any([isinstance(v.type, Array) for v in (*op.operands, *op.results)]):
             return False
-        return any(isinstance(v.type, Array) for v in (*op.operands, *op.results))
+        return not OPS[op.name].view and self.fn.plan.lazy.isdisjoint(op.results)
 
     def count(self, weight: str) -> None:
         """Subtract from the function's counter; the next poll asks if too little is left."""

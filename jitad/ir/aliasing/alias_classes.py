@@ -59,11 +59,13 @@ class AliasClasses:
     def find(self, v: Value) -> Value:
         """The root of the class of ``v``."""
         parent = self._parent
-        if v not in parent:
+        above = parent.get(v)
+        if above is None:
             parent[v] = v
-        while parent[v] is not v:
-            parent[v] = parent[parent[v]]
-            v = parent[v]
+            return v
+        while above is not v:
+            parent[v] = above = parent[above]
+            v, above = above, parent[above]
         return v
 
     def union(self, a: Value, b: Value) -> None:

@@ -154,9 +154,11 @@ class MayAlias:
                 if v in self.number:
                     shared |= pairs.with_self(self.number[v])
         for r in results:
-            pairs.forget(r)
-            shared &= ~(1 << r)                          # the value that this name had one iteration ago
-        for r in results:
+            if r in pairs.shares:
+                pairs.forget(r)
+            if shared:
+                shared &= ~(1 << r)                      # the value that this name had one iteration ago
+        for r in results if shared or len(results) > 1 else ():
             pairs.share(r, shared)
             shared |= 1 << r
 

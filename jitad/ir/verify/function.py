@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 
 from ..dominance import Dominators, dominators
 from ..graph import Block, Edge, Function, Module, Op, Value
-from ..ops import OPS, TERMINATORS, result_types
+from ..ops import ELEMENTWISE, OPS, TERMINATORS, result_types
 from ..signature import signature
 from ..text.printer import FunctionPrinter
 from ..type_rules import TypeRuleError
 from ..types import BOOL, I64, Array, Scalar, Stack, Type
 from .violations import Violation
-
-ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.elementwise)
 
 
 class FunctionVerifier:

@@ -29,7 +29,7 @@ from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.types import Scalar, dtype_of
-from ...ir.uses import ops_of, users
+from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .late_choices import late_choices
 
@@ -61,20 +61,18 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
         return _is_number(v) and (floats or v in bars or not dtype_of(v.type).is_float)
 
     _name_extremes(order, region, is_free)
-    read = users(ops_of(region))
-    once = {v for v, found in read.items() if len(found) == 1} - late
+    once = {v for v, number in counts(ops_of(region)).items() if number == 1} - late
     for b in order:
         for op in list(b.ops):
             if len(op.results) != 1 or not _is_number(op.result):
                 continue
-            names = EXTREMES
-            if is_free(op.result):
-                names = names | SUMS | PRODUCTS if op.result in waited else names | SUMS
-            if op.name in names and sum(v in late for v in op.operands) == 1:
+            allowed = op.name in EXTREMES or is_free(op.result) if op.name in EXTREMES | SUMS else \
+                op.name in PRODUCTS and op.result in waited and is_free(op.result)
+            if allowed and sum(v in late for v in op.operands) == 1:
                 _pull(op, late, once, loop)
                 if op.name in EXTREMES and op.operands[0] in late:
                     op.operands.reverse()
-            if any(v in late for v in op.operands):
+            if not late.isdisjoint(op.operands):
                 late.add(op.result)
         _pass_on(b, late, loop)
 
@@ -102,7 +100,7 @@ def _cotangents(loop: Loop, order: list[Block]) -> set[Value]:
     for _ in range(2):                                       # again for what the head receives
         for b in order:
             for op in b.ops:
-                if op.attrs.get("acc") or any(v in found for v in op.operands):
+                if op.attrs.get("acc") or not found.isdisjoint(op.operands):
                     found.update(op.results)
             for e in b.term.edges if b.term is not None else ():
                 found |= {p for p, a in e.passed() if a in found}
@@ -121,7 +119,7 @@ def _late(loop: Loop, order: list[Block]) -> set[Value]:
         waiting = set(carried)
         for b in order:
             for op in b.ops:
-                if any(v in waiting for v in op.operands):
+                if not waiting.isdisjoint(op.operands):
                     waiting.update(v for v in op.results if isinstance(v.type, Scalar))
             _pass_on(b, waiting, loop)
         kept = {p: a for p, a in carried.items() if a in waiting}
@@ -144,15 +142,18 @@ def _steps(p: Value, following: Op | None, loop: Loop) -> bool:
 
 def _name_extremes(order: list[Block], region: set[Block], is_number: Callable[[Value], bool]) -> None:
     """Make selections of the lesser or the larger of two numbers, Python's ``min`` and ``max``, ops of their own."""
+    named = False
     for op in (op for b in order for op in b.ops if op.name == "select" and is_number(op.result)):
         condition, x, y = op.operands
         test = condition.op
         if test is not None and test.name in ORDER and set(test.operands) == {x, y}:
             op.name = EXTREME[(test.name in ("lt", "le")) is (test.operands[0] is x)]
             op.operands, op.attrs = [x, y], {}
-    read = users(ops_of(region))
-    for b in order:
-        b.ops = [op for op in b.ops if op.name not in ORDER or op.result in read]
+            named = True
+    if named:
+        read = counts(ops_of(region))
+        for b in order:
+            b.ops = [op for op in b.ops if op.name not in ORDER or op.result in read]
 
 
 def _pull(op: Op, late: set[Value], once: set[Value], loop: Loop) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ...ir.graph import Block, Op, Value
 from ...ir.types import is_float_scalar
-from ...ir.uses import ops_of, users
+from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop
 
 TWICE = frozenset({"add", "sub", "mul", "neg"})
@@ -47,7 +47,7 @@ def late_choices(loop: Loop, late: set[Value], region: set[Block]) -> None:
             following[op.result] = c, x, y
             op.name, op.operands, op.attrs = "select", [c, x, y], {}
         block.ops.append(op)
-    read = users(ops_of(region))
+    read = counts(ops_of(region))
     block.ops = [op for op in block.ops if op.name != "select" or op.result in read]
 
 

@@ -171,7 +171,7 @@ def shared_params(func: Function, candidates: Iterable[Block]) -> set[Block]:
     unread = params.isdisjoint
     found: set[Block] = set()
     for b in func.blocks:
-        for op in b.all_ops():
+        for op in (*b.ops, b.term) if b.term is not None else b.ops:
             if not unread(read := op.used() if op.edges else op.operands):
                 found.update(v.block for v in read if v in params and v.owner is not b)
     return found

@@ -170,11 +170,7 @@ class LoopForest:
 
 def _sources(b: Block) -> set[Block]:
     """The other blocks whose values ``b`` reads."""
-    read: set[Value] = set()
-    for op in b.ops:
-        read.update(op.operands)
-    if b.term is not None:
-        read.update(b.term.used())
+    read = set[Value]().union(*[op.operands for op in b.ops], b.term.used() if b.term is not None else ())
     found = {owner.block if type(owner := v.owner) is Op else owner for v in read}
     found.discard(b)
     return found    # type: ignore[return-value]

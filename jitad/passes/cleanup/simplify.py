@@ -32,6 +32,8 @@ from .peephole import RULES, rewrite
 
 FOLDABLE = frozenset(FOLDED) | RULES.keys()
 _BY_CONSTANTS = ARITHMETIC - RULES.keys()
+_OF_INTEGERS = frozenset(("add", "sub"))
+"""Ops whose rules without constants are about integers."""
 
 ROUNDS = 8
 """The most rounds.  More are rarely of use, and each round leaves valid IR."""
@@ -77,7 +79,9 @@ def _fold_ops(func: Function) -> bool:
                 mapping |= frame
                 changed = True
                 continue
-            if op.name not in FOLDABLE or op.name in _BY_CONSTANTS and not any_constant(op.operands):
+            if op.name not in FOLDABLE or (
+                    op.name in _BY_CONSTANTS or op.name in _OF_INTEGERS and not _is_integer(op)
+                    ) and not any_constant(op.operands):
                 kept.append(op)
                 continue
             if (known := _known(op)) is not None:
@@ -91,6 +95,11 @@ def _fold_ops(func: Function) -> bool:
             b.term.operands = [resolve(mapping, v) for v in b.term.operands]
     substitute(func, mapping)
     return changed
+
+
+def _is_integer(op: Op) -> bool:
+    t = op.results[0].type
+    return isinstance(t, Scalar) and t.is_int
 
 
 def _frame(pop: Op) -> Mapping | None:

@@ -24,7 +24,7 @@ from ...ir.aliasing.consumption import consumed_operands, consumed_values, in_me
 from ...ir.aliasing.liveness import Liveness
 from ...ir.aliasing.may_alias import MayAlias, Pairs, Summaries
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import OPS, Memory
+from ...ir.ops import CONSUMING, OPS, Memory
 from ..analysis.cfg import landing, merge_chains, substitute
 
 MOST_ROWS = 2
@@ -112,9 +112,11 @@ def _copy_pushed_rows(module: Module, func: Function) -> None:
 def _copy_live_values(module: Module, func: Function) -> None:
     """Phase 2 for one function."""
     borrowed = {p for i, p in enumerate(func.params) if i not in func.own}
-    liveness = Liveness(func, in_memory)
-    for block in func.blocks:
-        assert block.term is not None
+    consuming = [b for b in func.blocks if b.term is not None and (
+        b.term.name == "call" or any([op.name in CONSUMING for op in b.ops]))]
+    liveness = Liveness(func, in_memory) if consuming else None
+    for block in consuming:
+        assert block.term is not None and liveness is not None
         later = {a for e in block.term.edges for a in e.args}                # what the rest of the block reads
         for position in range(len(block.ops), -1, -1):
             op = block.ops[position] if position < len(block.ops) else block.term
@@ -161,9 +163,10 @@ class _Placer:
         sharing, state = self.sharing, self.sharing.states[block].copy()
         needed = self._needed_after(block)
         for position, op in enumerate(block.ops):
-            for i in OPS[op.name].consumes:
-                self._take(state, block, position, op, i, needed[position])
-            if self._is_removable(state, op, needed[position]):
+            if op.name in CONSUMING:
+                for i in OPS[op.name].consumes:
+                    self._take(state, block, position, op, i, needed[position])
+            if op.name == "copy" and self._is_removable(state, op, needed[position]):
                 self.elided[op.result] = op.operands[0]
                 self._rename(state, op)
             else:
@@ -171,25 +174,31 @@ class _Placer:
         assert block.term is not None
         if block.term.name == "call":
             for i in consumed_operands(self.module, block.term):
-                self._take(state, block, len(block.ops), block.term, i, needed[-1])
+                self._take(state, block, len(block.ops), block.term, i, needed[len(block.ops)])
         for edge in block.term.edges:
             self._edge(state, block, edge)
 
-    def _needed_after(self, block: Block) -> list[int]:
-        """The bits of the values that are live after each op, and after the terminator."""
+    def _needed_after(self, block: Block) -> dict[int, int]:
+        """The bits of the values that are live after each op that consumes or copies, and after the terminator.
+
+        Not after each op, since the bits of one may take a kilobyte.
+        """
         sharing = self.sharing
         assert block.term is not None
+        wanted = [op.name in CONSUMING or op.name == "copy" for op in block.ops]
+        first = wanted.index(True) if True in wanted else len(wanted)
         live = sharing.liveness.bits_after(block) | sharing.bits(a for e in block.term.edges for a in e.args)
-        needed = [live]
+        needed = {len(block.ops): live}
         live |= sharing.bits(block.term.operands)
         scalars = sharing.number.keys().isdisjoint
-        for op in reversed(block.ops):
+        for position in range(len(wanted) - 1, first - 1, -1):
+            op = block.ops[position]
             if not scalars(op.results):
                 live &= ~sharing.bits(op.results)
-            needed.append(live)
+            if wanted[position]:
+                needed[position] = live
             if not scalars(op.operands):
                 live |= sharing.bits(op.operands)
-        needed.reverse()
         return needed
 
     def _can_give(self, state: Pairs, v: Value, needed: int) -> bool:
@@ -211,8 +220,8 @@ class _Placer:
         return True
 
     def _is_removable(self, state: Pairs, op: Op, needed: int) -> bool:
-        """True if an op is a copy of a value that is dead afterwards, so that it can be removed."""
-        return op.name == "copy" and op.result in self.consumed and self._can_give(state, op.operands[0], needed)
+        """True if a copy is of a value that is dead afterwards, so that it can be removed."""
+        return op.result in self.consumed and self._can_give(state, op.operands[0], needed)
 
     def _take(self, state: Pairs, block: Block, position: int, op: Op, i: int, needed: int) -> None:
         others = self.sharing.bits(w for j, w in enumerate(op.operands) if j != i)

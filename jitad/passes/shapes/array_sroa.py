@@ -15,7 +15,7 @@ array is built before that op.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
@@ -193,8 +193,8 @@ class _Weighing:
                 self.gain[plan.web[v]] += weight if known or (i == 1 and scatters(op)) else -weight
 
 
-def _edges(block: Block) -> list[Edge]:
-    return block.term.edges if block.term is not None else []
+def _edges(block: Block) -> Sequence[Edge]:
+    return block.term.edges if block.term is not None else ()
 
 
 # --- splitting ------------------------------------------------------------------------------------

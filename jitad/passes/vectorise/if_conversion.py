@@ -43,8 +43,9 @@ from ...ir.builder import Builder
 from ...ir.dominance import strongly_connected
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import EXPENSIVE, OPS
+from ...ir.ops import EFFECTS, EXPENSIVE, OPS
 from ...ir.types import Scalar, dtype_of, is_float_scalar
+from ...ir.uses import counts, ops_of
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
@@ -129,7 +130,7 @@ def _carried(blocks: list[Block], loop: Loop, arrays: bool) -> set[Value]:
              if (arrays or isinstance(p.type, Scalar)) and (known is None or p is not known.iv)}
     for b in blocks:
         for op in b.ops:
-            if any(v in found for v in op.operands):
+            if not found.isdisjoint(op.operands):
                 found.update(op.results)
         for e in b.term.edges if b.term else ():
             found.update(p for p, a in e.passed() if a in found)
@@ -169,7 +170,7 @@ class _Conversion:
         self.carried = _carried(blocks, loop, arrays=not self.vectors)
         self.chained = _chained(blocks) if self.vectors and not lanes else set()
         self.incoming = Counter(s for b in blocks for s in b.successors())
-        self.uses = Counter(v for b in blocks for op in b.all_ops() for v in op.used())
+        self.uses = counts(ops_of(blocks))
         self.mapping: Mapping = {}
 
     def run(self, heads: list[Block]) -> bool:
@@ -351,9 +352,10 @@ def _ops(sides: list[Side]) -> list[Op]:
 def _apart(ops: list[Op]) -> list[Op]:
     """The ops that only one side has: what both read or compute is executed anyway."""
     blocks: dict[Hashable, set[Block | None]] = {}
-    for op in ops:
-        blocks.setdefault(key(op), set()).add(op.block)
-    return [op for op in ops if OPS[op.name].effect or len(blocks[key(op)]) < 2]
+    places = [blocks.setdefault(key(op), set()) for op in ops]
+    for op, place in zip(ops, places):
+        place.add(op.block)
+    return [op for op, place in zip(ops, places) if op.name in EFFECTS or len(place) < 2]
 
 
 def _is_arithmetic(op: Op) -> bool:
