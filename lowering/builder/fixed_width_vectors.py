@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...passes.analysis.lanes import LANES
+from ...passes.analysis.cost import LANES
 from ..llvm.code import Code, Fragment
 from ..llvm.emit import Scopes, Writer
 from ..llvm.instruction import Instruction

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ...ir.graph import Block, ExcInfo, External, Function, Value
 from ...ir.types import Array, Scalar, Type
-from ...passes.analysis.lanes import LANES
+from ...passes.analysis.cost import LANES
 from ...passes.analysis.loops import loop_forest
 from ..llvm import context, types
 from ..llvm.code import Code

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Function, Op
 from ...ir.types import Array, Scalar, Type
-from ...passes.analysis.lanes import LANES
+from ...passes.analysis.cost import LANES
 from ...passes.analysis.loops import loop_forest
 from ..builder.function_builder import FunctionBuilder
 from ..builder.module_builder import ModuleBuilder

@@ -11,7 +11,7 @@ import pytest
 from jitad.lowering.builder import fixed_width_vectors
 
 from jitad import grad, interpret, jit
-from jitad.passes.analysis.lanes import LANES
+from jitad.passes.analysis.cost import LANES
 
 N = LANES
 Program = Callable[..., Any]

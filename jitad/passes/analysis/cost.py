@@ -8,7 +8,8 @@ element of its result, is a column of the op table (``OpDef.cost``): ``EXPENSIVE
 * ``op_cost``: of an op and all elements of its result;
 * ``formula_cost``: of an op in a formula (``algebra``);
 * ``frequency``: how often a block runs (``array_sroa``);
-* ``CHEAP``: ops that are recomputed rather than stored (``ad.storage``).
+* ``CHEAP``: ops that are recomputed rather than stored (``ad.storage``);
+* ``LANES``: how many iterations of an outer loop run side by side.
 
 Two estimates are not of time, and stay with their users: the number of scalar ops that replace an op on a small array
 (``array_sroa_ops.scalar_ops``), and the test that the time of a function is bounded (``lowering.planning.run_length``).
@@ -27,6 +28,17 @@ ASSUMED = 16
 """The assumed number of iterations of a loop, or elements of an axis, where it is not known."""
 CALL = 64
 """The cost of a call, whatever it calls."""
+LANES = 16
+"""The number of iterations that run side by side as lanes of a vectorised outer loop.
+
+``vectorise.outer_loop`` makes arrays of this many elements, and the lowering emits the loops over them as fixed-width
+vectors: two of eight doubles, enough to hide the latency of one vector operation, and few enough that the values saved
+for all lanes stay small.  It is also more than eight, up to which the lowering emits scalar code.
+
+Measured when lanes were introduced, on a Gaussian mixture whose inner loops have at most ten elements: with lanes, the
+value takes a quarter and the gradient half of the time.  Emitted as fixed-width vectors, instead of as loops that LLVM
+has to analyse, the gradient compiles in a sixth less time and runs a tenth faster.
+"""
 DEEPEST = 4
 """The loop depth up to which the frequency of a block grows."""
 

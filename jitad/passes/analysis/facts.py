@@ -12,8 +12,9 @@ from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.types import BOOL, F64, I64
 from .affine import Affine
+from .bisection import learn_bisected
 from .float_facts import FloatFacts
-from .induction import Choice, Incoming, choices, learn_head, repeating
+from .induction import Choice, Incoming, back_paths, choices, learn_head, repeating
 from .loops import loop_forest
 from .ranges import LARGEST, SMALLEST, Prover, Ranges
 
@@ -80,9 +81,12 @@ class Walk:
             elif p.type == I64 and preds and None not in (passed := [e.argument(p) for e in self.incoming[block]]):
                 low, high = zip(*(self.ranges.interval(v) for v in passed if v is not None))
                 self.ranges.intervals[p] = min(low), max(high)
-        if block in self.loops:
-            learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
-            self.choices |= choices(self.loops[block], self.incoming)
+        loop = self.loops.get(block)
+        if loop is not None and loop.preheader is not None and loop.latch is not None:
+            paths, among = list(back_paths(loop, self.incoming)), choices(loop, self.incoming)
+            learn_head(loop, paths, self.incoming, self.ranges, self.prover)
+            learn_bisected(among.values(), paths, self.ranges, self.prover)
+            self.choices |= among
 
     def _only_value(self, p: Value) -> Value | None:
         """The one defined value that edges pass for ``p``, if it is available: what a loop leaves behind."""

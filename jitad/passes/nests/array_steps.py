@@ -28,7 +28,7 @@ from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS, TRANSCENDENTAL
 from ...ir.types import I64, Array, Scalar, dtype_of
 from ..analysis.cfg import remove_unreachable
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import Loop, loop_forest
 from .regular import Regular, is_fixed
 

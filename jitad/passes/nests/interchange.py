@@ -34,7 +34,7 @@ from ...ir.types import I64, Array, Scalar
 from ...ir.uses import users
 from ..analysis.affine import AffineForms
 from ..analysis.cfg import remove_unreachable
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import Loop, loop_forest
 from .regular import Regular, is_fixed
 

@@ -17,7 +17,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import Array
 from ..analysis.affine import Affine, AffineForms
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import Loop, loop_forest
 from .factors import is_size
 from .regular import Regular, is_fixed

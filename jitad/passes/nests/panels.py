@@ -25,7 +25,7 @@ from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
 from ..analysis.affine import Affine, AffineForms
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import Loop, counted, loop_forest
 from .regular import Regular, is_fixed
 

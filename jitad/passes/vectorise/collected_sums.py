@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64, Array, dtype_of
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import counted
 from .lane_kinds import NoLanes
 from .lane_rules import Lanes

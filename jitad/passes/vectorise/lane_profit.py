@@ -23,7 +23,7 @@ from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar, is_float_scalar
 from ...ir.uses import users
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import Loop, LoopForest, counted
 from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
 

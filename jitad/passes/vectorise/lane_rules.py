@@ -15,7 +15,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 

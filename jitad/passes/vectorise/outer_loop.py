@@ -30,7 +30,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import BOOL, I64
 from ..analysis.cfg import own_exit
-from ..analysis.lanes import LANES
+from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .collected_sums import CollectedSums
 from .lane_kinds import COLLECTED, SHARED, UNIFORM, VARYING, Kinds, NoLanes
