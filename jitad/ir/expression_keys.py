@@ -28,7 +28,7 @@ def translated(op: Op, values: Mapping[Value, Value]) -> Hashable:
 
 def same(x: Value, y: Value) -> bool:
     """True for one value, or equal constants of one type."""
-    return x is y or x.const is not None and x.const == y.const
+    return x is y or x.const is not None and x.const == y.const and x.type == y.type
 
 
 def alike(x: Value, y: Value, depth: int = 6, equal: Callable[[Value, Value], bool | None] = lambda x, y: None) -> bool:

@@ -143,7 +143,7 @@ def _alike(v: Value, w: Value, s: _Sum, earlier: _Sum) -> bool:
         if v is s.known.iv:
             return w is earlier.known.iv
         if v.const is not None:
-            return same(v, w) and v.type == w.type
+            return same(v, w)
         if v is w:
             return v.block not in s.loop.blocks and v.block not in earlier.loop.blocks
         if v.op is None or v.op.block not in s.loop.blocks:

@@ -19,7 +19,7 @@ from .ranges import Prover, Ranges
 
 def learn_bisected(among: Iterable[Choice], paths: list[BackPath], ranges: Ranges, prover: Prover) -> None:
     """Add facts about pairs of choices in one loop that bisect an interval."""
-    for lo, hi in permutations(among, 2) if paths else ():
+    for lo, hi in permutations(among, 2):
         _learn(lo, hi, paths, ranges, prover)
 
 

@@ -225,6 +225,7 @@ def _bound(op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int]
 # --- back paths -----------------------------------------------------------------------------------
 
 def back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
+    """The paths on which another iteration follows, of a loop in normal form."""
     assert loop.latch is not None and loop.latch.term is not None
     latch, term, edge = loop.latch, loop.latch.term, loop.back_edge()
     if term.name != "branch":

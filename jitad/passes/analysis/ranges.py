@@ -6,6 +6,8 @@ proof about forms is a proof about machine integers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.graph import Op, Value
 from ...ir.types import ALL, I64, U64
 from .affine import Affine, AffineForms
@@ -69,10 +71,11 @@ class Ranges:
         low, high = _apply(op, [self.interval(o) for o in op.operands])
         return SMALLEST <= low and high <= LARGEST
 
-    def form_interval(self, form: Affine) -> Interval:
+    def form_interval(self, form: Affine, interval: Callable[[Value], Interval] | None = None) -> Interval:
+        """The interval of a form that follows from those of its atoms; ``interval`` may know narrower ones."""
         low = high = form.constant
         for v, c in form.terms:
-            a, b = self.interval(v)
+            a, b = (interval or self.interval)(v)
             low += c * (a if c > 0 else b)
             high += c * (b if c > 0 else a)
         return low, high
@@ -169,14 +172,11 @@ class Prover:
     def interval(self, form: Affine) -> Interval:
         """The interval of a form that follows from those of its atoms and from facts that bound one atom by a number.
         """
-        low = high = form.constant
-        for v, c in form.terms:
-            a, b = self.ranges.interval(v)
-            a = max([a, *(bound.constant for bound in self.lower.get(v, ()) if not bound.terms)])
-            b = min([b, *(bound.constant for bound in self.upper.get(v, ()) if not bound.terms)])
-            low += c * (a if c > 0 else b)
-            high += c * (b if c > 0 else a)
-        return low, high
+        def narrowed(v: Value) -> Interval:
+            low, high = self.ranges.interval(v)
+            return (max([low, *(bound.constant for bound in self.lower.get(v, ()) if not bound.terms)]),
+                    min([high, *(bound.constant for bound in self.upper.get(v, ()) if not bound.terms)]))
+        return self.ranges.form_interval(form, narrowed)
 
     def _youngest(self, form: Affine) -> tuple[Value, int]:
         return max(form.terms, key=lambda term: self.age[term[0]])

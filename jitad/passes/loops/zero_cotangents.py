@@ -178,12 +178,12 @@ def _is_received(loop: Loop, z: Value) -> bool:
 
 def _skip_multiples(func: Function, loop: Loop) -> None:
     """Lead edges that pass a zero to a join in an innermost loop past the additions of its multiples."""
-    preds = loop_forest(func).dom.preds
-    for join in loop.blocks - {loop.head} if not loop.children else ():
-        edges = [e for b in dict.fromkeys(preds[join]) if b.term is not None for e in b.term.edges if e.block is join]
-        if any(b.term is None or b.term.name == "call" for b in preds[join]) or \
+    dom = loop_forest(func).dom
+    for join in dom.in_order(loop.blocks - {loop.head}) if not loop.children else ():
+        if any(b.call for b in dom.preds[join]) or \
                 not any(is_scattered(op, loop) for op in join.ops if op.name == "add_at"):
             continue
+        edges = list(dom.incoming(join))
         for z in join.params:
             zeros = [e for e in edges if _is_zero(e.args[z.index])]
             if zeros and len(zeros) < len(edges) and dtype_of(z.type).is_float and _lead_past(func, join, z, zeros):
@@ -192,7 +192,7 @@ def _skip_multiples(func: Function, loop: Loop) -> None:
 
 def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> bool:
     """Split ``join`` behind the multiples of ``z``, and lead ``zeros`` there; returns False if nothing is added."""
-    kept, _ = _without(join, [z])
+    kept, _ = _without(join, [z], ahead=True)
     adds = {op for op in join.ops if op.name == "add_at" and op.result in kept}
     work = _needed(join, [v for op in adds for v in op.operands]) | adds
     work |= {op for op in join.ops if op.result in kept}
@@ -241,10 +241,10 @@ def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
     return kept if any(v.op is not None and v.op.name == "add_at" for v in kept) else None
 
 
-def _without(block: Block, zs: Collection[Value]) -> tuple[dict[Value, Value], set[Value]]:
-    """For each value that equals a parameter of the block or a value from before if ``zs`` are zero, that value.
+def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[dict[Value, Value], set[Value]]:
+    """For each value that equals a parameter of the block if ``zs`` are zero, that parameter; and what vanishes.
 
-    And all values that vanish.
+    ``ahead``: for each that equals a value from before the block too, that value.
     """
     vanishing = set(zs)
     kept = {p: p for p in block.params if p not in vanishing}
@@ -254,7 +254,7 @@ def _without(block: Block, zs: Collection[Value]) -> tuple[dict[Value, Value], s
         to = _added_to(op, vanishing)
         if _vanishes(op, vanishing):
             vanishing.add(op.result)
-        elif to is not None and (to in kept or to.block is not block):
+        elif to is not None and (to in kept or ahead and to.block is not block):
             kept[op.result] = kept.get(to, to)
         elif (same := next((v for z in zs if (v := _selected(op, z, kept) or _cleared(op, z)) is not None), None)):
             kept[op.result] = kept[same]
