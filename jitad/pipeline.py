@@ -237,6 +237,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
     ("optimized", "neighbour_updates", _Step(neighbour_updates)),
+    ("optimized", "zero_init_elimination", _then(initial_loads, _DCE, _Step(zero_init_elimination))),
     ("optimized", "stride_versioning", _Step(stride_versioning)),
     ("optimized", "loop_versioning", _Step(loop_versioning)),
     ("optimized", "loop_pre", _Step(loop_pre)),
