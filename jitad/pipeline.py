@@ -77,6 +77,7 @@ from .passes.shapes.array_sroa import array_sroa
 from .passes.shapes.equal_sizes import equal_sizes
 from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
+from .passes.shapes.short_axes import short_axes
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import size_versions
 from .passes.shapes.stride_specialise import stride_specialise
@@ -196,6 +197,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
+    ("adjoint", "short_axes", _then(short_axes, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
