@@ -16,8 +16,8 @@ Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``,
 that of the element.  The array then no longer changes in the loop, and lanes may run around it.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
-If it does nothing else with the array, it may add to other elements too, at any index: sums of several elements that
-do not change, as the cotangents of ``p[0]`` and ``p[1]``, are carried each by itself.
+It may then add to other elements too, at any index: sums of several elements that do not change, as the cotangents of
+``p[0]`` and ``p[1]``, are carried each by itself.  What it reads must differ from the element, here as well.
 
 The loop is rotated, so it executes at least once.  A check that fails in the loop raises, and then nobody sees the
 array, which belongs to the program.  So the store may move behind the checks.  The first access must not move ahead of
@@ -64,7 +64,8 @@ class Element:
 
     @property
     def pairs(self) -> list[Pair]:
-        return [(op, self.updates[0]) for op in self.others]
+        update = next(filter(self.has, self.updates))
+        return [(op, update) for op in self.others]
 
     @property
     def reordered(self) -> bool:
@@ -136,7 +137,7 @@ def _element(forest: LoopForest, loop: Loop, p: Value, readers: Readers) -> Elem
         return None
     if not all(map(found.has, found.updates)):
         elements = {tuple(v if v.const is None else v.const for v in op.operands[2:]) for op in fixed}
-        return found if found.reordered and not gets and not found.joins and len(elements) <= MOST_SUMS else None
+        return found if found.reordered and not found.joins and len(elements) <= MOST_SUMS else None
     return found
 
 
