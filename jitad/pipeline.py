@@ -28,6 +28,7 @@ from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.common_arithmetic import common_arithmetic
 from .passes.cleanup.correlated_branches import correlated_branches
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
@@ -186,6 +187,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "branch_accesses", _Step(branch_accesses)),
+    ("adjoint", "cse", _CSE),
+    ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
