@@ -94,3 +94,27 @@ def test_the_largest_so_far_is_not_selected() -> None:
     h = np.random.default_rng(5).uniform(0.0, 1.0, 200)
     assert "select" not in own_code(water, h)
     assert jit(water)(h) == water(h) == interpret(water, h)
+
+
+def larger(x: Any, y: Any) -> Any:
+    most = x.copy()
+    for row in y:
+        for j in range(len(most)):
+            if row[j] > most[j]:
+                most[j] = row[j]
+    return most
+
+
+def largest(x: Any, y: Any) -> Any:
+    return np.max(y, axis=0) + x
+
+
+@pytest.mark.parametrize("f", [larger, largest])
+def test_a_stored_choice_is_no_masked_store(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of what was there before or something else stores whole vectors: masked ones take 12 cycles on an AMD."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=37), rng.normal(size=(5, 37))
+    monkeypatch.setenv("JITAD_CPU", "x86-64-v3")
+    g = jit(f)
+    assert not re.search(r"vp?maskmov\w+\s+%[xy]mm\d+, %[xy]mm\d+, ", g.inspect("asm", x, y))
+    np.testing.assert_array_equal(jit(f)(x, y), interpret(f, x, y))
