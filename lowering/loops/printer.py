@@ -18,7 +18,6 @@ from ..math import ops
 from ..matmul import select_kernel
 from .alias_notes import AliasNotes
 
-
 _CHOICES = frozenset(("select", "minimum", "maximum"))
 """What is stored of these is marked by ``freeze``, or LLVM makes a masked store if one choice is what was there before.
 

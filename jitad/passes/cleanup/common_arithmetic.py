@@ -16,13 +16,13 @@ and the derivative saves one value instead of one for each side.
 from __future__ import annotations
 
 from ...ir.builder import Builder
-from ...ir.dominance import Dominators, dominators
 from ...ir.expression_keys import key, same, translated
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
 from ...ir.uses import counts
 from ..analysis.cfg import substitute
+from ..analysis.loops import loop_forest
 
 
 def common_arithmetic(module: Module) -> bool:
@@ -31,18 +31,20 @@ def common_arithmetic(module: Module) -> bool:
 
 
 def _rewrite(func: Function) -> bool:
-    dom = dominators(func)
-    values: dict[Value, Value] = {}
+    forest = loop_forest(func)
+    dom, values = forest.dom, dict[Value, Value]()
     for block in dom.order:
-        if block.term is not None and block.term.name == "branch":
-            _hoist(dom, block, [e.block for e in block.term.edges], values)
+        sides = [e.block for e in block.term.edges] if block.term is not None and block.term.name == "branch" else []
+        if sides and all(dom.preds[x] == [block] and forest.loop_of(x) is forest.loop_of(block) for x in sides):
+            _hoist(block, *sides, values)
     substitute(func, values)
     uses = counts(func.all_ops())
     sunk = False
     for block in dom.order:
-        terms = [b.term for b in dom.preds[block] if b.term is not None]
-        if len(terms) == 2 and not any(t.name != "jump" or dom.dominates(block, t.block) for t in terms):
-            sunk |= _sink(block, [t.edges[0] for t in terms], [t.block for t in terms], uses)
+        sides = dom.preds[block]
+        edges = [b.term.edges[0] for b in sides if b.term is not None and b.term.name == "jump"]
+        if len(edges) == len(sides) == 2 and not any(dom.dominates(block, side) for side in sides):
+            sunk |= _sink(block, edges, sides, uses)
         for op in [op for op in block.ops if op.name == "select" and isinstance(op.operands[0].type, Scalar)]:
             sunk |= _choose_operand(block, op, uses)
     return sunk or bool(values)
@@ -52,11 +54,8 @@ def _is_scalar_arithmetic(op: Op) -> bool:
     return OPS[op.name].elementwise and all(isinstance(v.type, Scalar) for v in (op.result, *op.operands))
 
 
-def _hoist(dom: Dominators, block: Block, sides: list[Block], values: dict[Value, Value]) -> None:
+def _hoist(block: Block, one: Block, two: Block, values: dict[Value, Value]) -> None:
     """Move what both sides compute alike ahead of the branch; ``values`` maps the results of the second side."""
-    if any(dom.preds[side] != [block] for side in sides):
-        return
-    one, two = sides
     known = {translated(op, values): op for op in two.ops if _is_scalar_arithmetic(op)}
     for op in list(one.ops):
         if _is_scalar_arithmetic(op) and not any(v.block is one and v.const is None for v in op.operands):

@@ -64,7 +64,9 @@ def fission(module: Module) -> None:
 
 
 def _raises(loop: Loop) -> bool:
-    return any(op.name in ("check", "raise") for block in loop.blocks for op in block.all_ops())
+    """True if an iteration may raise, so that nothing may be read for later ones."""
+    return any(op.name in ("check", "call") for op in ops_of(loop.blocks)) or \
+        any(s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
 def _split(func: Function, loop: Loop, known: Counted) -> None:
