@@ -34,9 +34,11 @@ def _rewrite(func: Function) -> bool:
     forest = loop_forest(func)
     dom, values = forest.dom, dict[Value, Value]()
     for block in dom.order:
-        sides = [e.block for e in block.term.edges] if block.term is not None and block.term.name == "branch" else []
-        if sides and all(dom.preds[x] == [block] and forest.loop_of(x) is forest.loop_of(block) for x in sides):
-            _hoist(block, *sides, values)
+        if block.term is not None and block.term.name == "branch":
+            one, two = (e.block for e in block.term.edges)
+            if one is not two and all(
+                    dom.preds[x] == [block] and forest.loop_of(x) is forest.loop_of(block) for x in (one, two)):
+                _hoist(block, one, two, values)
     substitute(func, values)
     uses = counts(func.all_ops())
     sunk = False
@@ -56,22 +58,23 @@ def _is_scalar_arithmetic(op: Op) -> bool:
 
 def _hoist(block: Block, one: Block, two: Block, values: dict[Value, Value]) -> None:
     """Move what both sides compute alike ahead of the branch; ``values`` maps the results of the second side."""
-    known = {translated(op, values): op for op in two.ops if _is_scalar_arithmetic(op)}
-    for op in list(one.ops):
-        if _is_scalar_arithmetic(op) and not any(v.block is one and v.const is None for v in op.operands):
-            twin = known.pop(translated(op, values), None)
-            if twin is None:
-                continue
-            b = Builder(block, op.loc)
-            term, block.term = block.term, None
+    first = {translated(op, {}): op for op in reversed(one.ops) if _is_scalar_arithmetic(op)}
+    moved: dict[Op, None] = {}
+    for op in two.ops:
+        twin = first.pop(translated(op, values), None) if _is_scalar_arithmetic(op) else None
+        if twin is not None:                             # its operands are from above, or have moved
+            moved |= {twin: None, op: None}
+            values[op.result] = twin.result
+    term, block.term = block.term, None
+    b = Builder(block)
+    for op in moved:
+        if op.block is one:
             op.operands = [v if v.const is None else b.const(v.const, v.type) for v in op.operands]  # type: ignore[arg-type]
-            block.term = term
-            one.ops.remove(op)
-            two.ops.remove(twin)
             op.block = block
             block.ops.append(op)
-            values[twin.result] = op.result
-            known = {translated(other, values): other for other in two.ops if _is_scalar_arithmetic(other)}
+    block.term = term
+    for side in (one, two):
+        side.ops = [op for op in side.ops if op not in moved]
 
 
 def _sink(block: Block, edges: list[Edge], sides: list[Block], uses: dict[Value, int]) -> bool:
