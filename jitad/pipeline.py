@@ -305,6 +305,7 @@ NOT_ON_GPU = frozenset((
     "rare_updates",
     "column_major",
     "own_starts",
+    "short_axes",
 ))
 
 # Passes that every program needs; all others only improve the code.
