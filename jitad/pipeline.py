@@ -120,6 +120,7 @@ def _then(change: Callable[[Module], bool], *cleanup: Pass, fastmath: bool = Fal
 
 _SIMPLIFY, _CSE, _LICM, _DCE = _Step(simplify), _Step(cse), _Step(licm), dce
 _ALGEBRA = _Step(algebra, fastmath=True)
+_STORED_ONCE = _then(initial_loads, _DCE, _Step(zero_init_elimination))
 
 
 def _all_reachable(module: Module, roots: Sequence[str]) -> None:
@@ -241,7 +242,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
-    ("optimized", "neighbour_updates", _Step(neighbour_updates)),
+    ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
     ("optimized", "stride_versioning", _Step(stride_versioning)),
     ("optimized", "loop_versioning", _Step(loop_versioning)),
     ("optimized", "loop_pre", _Step(loop_pre)),

@@ -24,7 +24,7 @@ from ..llvm.types import Buffer
 from ..loops.array_ops import ArrayOps
 from ..math import casts, ops, selection
 from ..memory import arena, loop_buffers, tape
-from ..planning.deferred_casts import deferred_casts
+from ..planning.deferred_casts import deferred_casts, index_casts
 from ..planning.fma_control import carried_sums
 from ..planning.index_tests import index_tests
 from ..planning.one_of_two import one_of_two
@@ -54,6 +54,8 @@ class FunctionLowering(FunctionBuilder):
         self.late_checks, self.unguarded = (
             deferred_casts(self.forest.dom.order, self.wrapped) if casts.truncates_by_instruction(self)
             else ({}, set()))
+        if casts.truncates_by_instruction(self) and self.target.vector_bits < 512:
+            self.unguarded |= index_casts(self.forest.dom.order)
         self.remainders = small_remainders(self.forest)
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)

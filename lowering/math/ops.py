@@ -71,8 +71,9 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
     """One element of an elementwise op; ``t`` is the dtype of the operands, for ``select`` of the alternatives."""
     if name == "cast":
         return cast(e, t, result, xs[0])
-    if name == "select":
-        return select(e, t, *xs)
+    if name == "select":                             # of a term or 0, LLVM makes a mask, without a constant
+        free = e.options.fastmath and t.is_float
+        return select(e, t, *(types.literal(0.0, t) if free and x == types.literal(-0.0, t) else x for x in xs))
     if attrs.get("acc") and name in ("maximum", "minimum") and t.is_float:   # of zeros of both signs either one will do
         return TABLE[name](e, t, list(xs), "nnan nsz" if attrs.get("numbers") else "nsz")
     if attrs.get("unsigned"):

@@ -13,11 +13,16 @@ tests them, in their order.  Three comparisons of floats and as many branches be
 took 1.8 times the time of C.
 
 The index may be what a minimum or a constant summand makes of ``k``: the least integer remains no index.
+
+A reverse sweep computes such indices again, without checks.  Without AVX-512 there is no conversion of vectors to i64:
+LLVM takes them apart for it, compares each element and loads it by itself.  The instruction, which cannot be part of
+vectors, takes half of the time, unless the loop calls vector functions too.
 """
 
 from __future__ import annotations
 
 from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import I64, dtype_of
 from .wrapped_indices import WrappedIndex
 
@@ -36,7 +41,7 @@ def deferred_casts(blocks: list[Block], wrapped: dict[Op, WrappedIndex]) -> tupl
         for op in block.ops if later else ():
             if op.name == "check" and (x := _ranged(op)) is not None:
                 ranges[x] = op
-            elif op.name == "cast" and op.result.type == I64 and dtype_of(op.operands[0].type).is_float:
+            elif _is_whole(op):
                 index = next((w for w in later if _comes_of(wrapped[w].index, op.result)
                               and block.ops.index(w) > block.ops.index(op)), None)
                 if index is not None:
@@ -44,6 +49,27 @@ def deferred_casts(blocks: list[Block], wrapped: dict[Op, WrappedIndex]) -> tupl
                     if (check := ranges.get(op.operands[0])) is not None:
                         deferred.setdefault(check, index)
     return deferred, casts
+
+
+def index_casts(blocks: list[Block]) -> set[Op]:
+    """The casts of floats from which indices are computed, in blocks that call no vector functions."""
+    found: set[Op] = set()
+    for block in blocks:
+        scalar = [op for op in block.ops if OPS[op.name].indices] if any(map(_is_whole, block.ops)) else []
+        if any(OPS[op.name].vector for op in block.ops):
+            continue
+        todo, seen = [v for op in scalar for v in op.operands[OPS[op.name].indices:]], set[Op]()
+        while todo:
+            op = todo.pop().op
+            if op is not None and op.block is block and op not in seen and op.results[0].type == I64:
+                seen.add(op)
+                todo += op.operands if op.name != "get" else ()
+        found |= {op for op in seen if _is_whole(op)}
+    return found
+
+
+def _is_whole(op: Op) -> bool:
+    return op.name == "cast" and op.result.type == I64 and dtype_of(op.operands[0].type).is_float
 
 
 def _ranged(check: Op) -> Value | None:

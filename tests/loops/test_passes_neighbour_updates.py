@@ -157,3 +157,12 @@ def test_derivatives_of_updates(f: Callable[..., Any]) -> None:
         g = f(x, w, 7)
         return np.sum(g * g)
     check_grads(jit(total, grad=(0, 1)), (RNG.normal(size=7), W))
+
+
+def test_elements_that_are_reached_once_need_no_zeros() -> None:
+    """The gradient of ``line`` is stored element by element; only what the loop does not reach is cleared."""
+    compiled = jit(line, grad=0)
+    x = RNG.normal(size=9)
+    compiled.grad(x, W)
+    reverse = compiled.grad.inspect("optimized").split("^loop_bar")[1]
+    assert "get %x_bar" not in reverse and "set_slice" in compiled.grad.inspect("optimized")

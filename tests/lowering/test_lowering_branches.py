@@ -117,3 +117,20 @@ def test_a_stored_choice_is_no_masked_store(f: Any, monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(jit(f)(x, y), interpret(f, x, y))
     monkeypatch.setenv("JITAD_CPU", "x86-64-v3")
     assert not re.search(r"vp?maskmov\w+\s+%[xy]mm\d+, %[xy]mm\d+, ", jit(f).inspect("asm", x, y))
+
+
+def near(x: Any, limit: float) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        if x[i] < limit:
+            total += x[i] * x[i]
+    return total
+
+
+def test_terms_left_out_are_masked_under_fast_math() -> None:
+    """The selection between a term and 0 needs no constant in a register; -0.0 would be one."""
+    x = np.random.default_rng(6).normal(0.0, 1.0, 100)
+    fast, strict = jit(near, fastmath=True), jit(near)
+    np.testing.assert_allclose([fast(x, 0.5), strict(x, 0.5)], near(x, 0.5), rtol=1e-13)
+    assert not re.search(r"select .*-0\.0", fast.inspect("llvm"))
+    assert re.search(r"select .*-0\.0", strict.inspect("llvm"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from jitad.lowering.jit.invoke import Compiled
 from jitad.lowering.planning.wrapped_indices import wrapped_indices
 
-from jitad import interpret, jit
+from jitad import check_grads, grad, interpret, jit
 from jitad.ir.builder import Builder
 from jitad.ir.dominance import dominators
 from jitad.ir.graph import ExcInfo, Function, Module
@@ -194,3 +195,28 @@ def test_a_message_with_the_place_itself(n: int) -> None:
         else:
             with pytest.raises(IndexError, match=f"index {expected} among {n}"):
                 f(i, n)
+
+
+def spread(x, w, n):
+    """Adds to the cells around each place; the reverse sweep computes the cells again."""
+    cells = np.zeros(n)
+    for i in range(len(x)):
+        place = x[i] * n
+        k = int(place)
+        cells[k] += w[i] * (1.0 - (place - k))
+        cells[(k + 1) % n] += w[i] * (place - k)
+    return np.sum(cells * cells)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction of x86")
+def test_cells_are_computed_again_by_the_instruction(monkeypatch):
+    """Without AVX-512 vectors of indices are slower."""
+    rng = np.random.default_rng(0)
+    x, w = rng.uniform(0.0, 1.0, 37), rng.normal(size=37)
+    for cpu in ("x86-64-v2", "x86-64-v3"):
+        monkeypatch.setenv("JITAD_CPU", cpu)
+        f = jit(spread, grad=(0, 1))
+        for got, want in zip(f.grad(x, w, 8), interpret(grad(spread, argnums=(0, 1)), x, w, 8), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+        assert "fptosi" not in f.grad.inspect("llvm") and "cvttsd2si64" in f.grad.inspect("llvm")
+        check_grads(f, (x, w, 8), order=1, modes=("rev",))

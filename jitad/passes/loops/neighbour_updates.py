@@ -11,7 +11,8 @@ that are still to be added, and adds them where the element is reached for the l
       branch …, ^loop(i+1, g3)                  branch …, ^loop(i+1, g1, b, c, c1)
 
 Behind the loop, the values that are left are added to the last elements.  LLVM vectorises a loop that carries values of
-earlier iterations.  Each element receives the same values in the same order, so sums do not change.
+earlier iterations.  If ``g`` begins as zeros, ``zero_init_elimination`` then drops ``get g`` and the zeros.  Each
+element receives the same values in the same order, so sums do not change.
 
 The adjoint of a stencil that updates an array in place (``v[i] = f(v[i], v[i+1])``, a step of a binomial tree) reads
 and clears each element where it is reached first.  What it then has is carried, too, and its place in memory is read
@@ -80,8 +81,9 @@ class Group:
         return sorted(((op, m - self.last) for op, m in self.members), key=lambda pair: -pair[1])
 
 
-def neighbour_updates(module: Module) -> None:
-    """Rewrite the accumulations of every innermost counted loop; expects normal form."""
+def neighbour_updates(module: Module) -> bool:
+    """Rewrite the accumulations of every innermost counted loop; expects normal form.  True if there are any."""
+    changed = False
     for func in module.functions.values():
         if sum(op.name == "add_at" for op in func.all_ops()) < 2:
             continue
@@ -95,6 +97,8 @@ def neighbour_updates(module: Module) -> None:
                 for p in list(loop.head.params):
                     for group in _groups(forest, loop, known, p):
                         _Delay(loop, known, p, group).run()
+                        changed = True
+    return changed
 
 
 # --- finding groups -----------------------------------------------------------------------------------

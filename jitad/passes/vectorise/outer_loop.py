@@ -11,8 +11,8 @@ The loop is strip-mined into chunks of ``LANES`` iterations, followed by the ori
 
     ^chunks(c, carried…)    executes LANES iterations, from c * LANES on, or the last ones of the loop
     rest                    the original loop, if there are less than LANES iterations, and from the first chunk on in
-                            which a check fails; its inner loops are marked cold: LLVM would spend a tenth of its time
-                            on vectorising them
+                            which a check fails; if only checks can lead there, its inner loops are marked cold: LLVM
+                            would spend a tenth of its time on vectorising them
 
 The last chunk may overlap the one before.  Lanes whose iteration has been executed compute it again, and then add
 nothing and store what is there: an element that only its own iteration reads has its final value already.  A test in
@@ -327,7 +327,7 @@ class _Chunks:
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
         self._count_from(first, left)
-        for inner in self.kinds.forest.loops if not short else ():
+        for inner in self.kinds.forest.loops if known.trip.const is not None and not short else ():
             if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
                 inner.latch.term.attrs["cold"] = True
 
