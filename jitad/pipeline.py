@@ -28,6 +28,7 @@ from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.common_arithmetic import common_arithmetic
 from .passes.cleanup.correlated_branches import correlated_branches
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
@@ -77,6 +78,7 @@ from .passes.shapes.array_sroa import array_sroa
 from .passes.shapes.equal_sizes import equal_sizes
 from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
+from .passes.shapes.short_axes import short_axes
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
@@ -186,6 +188,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "branch_accesses", _Step(branch_accesses)),
+    ("adjoint", "cse", _CSE),
+    ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
@@ -197,6 +201,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
+    ("adjoint", "short_axes", _then(short_axes, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
@@ -302,6 +307,7 @@ NOT_ON_GPU = frozenset((
     "rare_updates",
     "column_major",
     "own_starts",
+    "short_axes",
 ))
 
 # Passes that every program needs; all others only improve the code.

@@ -83,8 +83,8 @@ class Adjoints:
         if op.name in PARTIALS:
             return self._elementwise(op, ct)
         if op.name in WEIGHTS:
-            a = op.operands[0]
-            return self.add(a, self.b.mul(WEIGHTS[op.name](self.b, op), spread(self.b, ct, a, op.attrs["axes"])))
+            a, (weights, n) = op.operands[0], WEIGHTS[op.name](self.b, op)
+            return self.add(a, self.b.mul(weights, spread(self.b, self.b.div(ct, n), a, op.attrs["axes"])))
         rule = LINEAR.get(op.name) or BILINEAR.get(op.name)
         if rule is None:
             raise DifferentiationError(f"{op.name} has no derivative", op.loc)

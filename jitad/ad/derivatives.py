@@ -4,7 +4,7 @@ Notation: ``y = op(x, …)``; ``t`` a tangent, ``ct`` the cotangent of ``y``; ``
 
 * ``PARTIALS``: elementwise ops.  One entry an operand: a number, ``None`` (derivative zero), or a function
   ``(b, y, *xs) -> ∂y/∂x``.  Tangent ``Σ ∂ᵢ tᵢ``, cotangent ``x_bar += unbroadcast(∂ᵢ ct)``.
-* ``WEIGHTS``: reductions ``y = Σ w a`` to first order; ``(b, op) -> w`` of the shape of ``a``.
+* ``WEIGHTS``: reductions ``y = Σ w a / n`` to first order; ``(b, op) -> w, n``, of the shapes of ``a`` and ``y``.
 * ``LINEAR``: ops that are linear in their float operands together.  Tangents: the op itself on the tangents.
   Cotangents: ``(s, op, ct)``, which adds to the adjoints of the operands through the sweep ``s``.
 * ``BILINEAR``: ops that are linear in each float operand separately; cotangents as for ``LINEAR``.
@@ -143,15 +143,15 @@ def spread(b: Builder, v: Value, like: Value, axes: Sequence[int]) -> Value:
     return b.broadcast_to(v, *dims)
 
 
-def _ties(b: Builder, op: Op) -> Value:
-    """Weights of 1 shared equally among the extreme elements, 0 elsewhere."""
+def _ties(b: Builder, op: Op) -> tuple[Value, Value]:
+    """The weight 1 for extreme elements, 0 elsewhere, and the number of extreme elements."""
     a, axes = op.operands[0], op.attrs["axes"]
     t = dtype_of(a.type)
     hit = b.select(b.eq(a, spread(b, op.result, a, axes)), b.const(1.0, t), b.const(0.0, t))
-    return b.div(hit, spread(b, b.sum(hit, axes=axes), a, axes))
+    return hit, b.sum(hit, axes=axes)
 
 
-WEIGHTS: dict[str, Callable[[Builder, Op], Value]] = {"max": _ties, "min": _ties}
+WEIGHTS: dict[str, Callable[[Builder, Op], tuple[Value, Value]]] = {"max": _ties, "min": _ties}
 
 
 # --- linear and bilinear ops ----------------------------------------------------------------------

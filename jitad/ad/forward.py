@@ -84,8 +84,8 @@ class _Forward:
         if op.name in PARTIALS:
             dot = self._elementwise(op)
         elif op.name in WEIGHTS:
-            weighted = self.b.mul(WEIGHTS[op.name](self.b, op), self.dot[op.operands[0]])
-            dot = self.b.sum(weighted, axes=op.attrs["axes"])
+            weights, n = WEIGHTS[op.name](self.b, op)
+            dot = self.b.div(self.b.sum(self.b.mul(weights, self.dot[op.operands[0]]), axes=op.attrs["axes"]), n)
         elif op.name in LINEAR:
             dot = self._linear(op)
         elif op.name in BILINEAR:

@@ -288,6 +288,6 @@ def _mask(first: int, lanes: int) -> str:
 
 
 _RULES: Mapping[str, Callable[[_Body, Instruction], None]] = {
-    **dict.fromkeys(_BINARY, _Body.arithmetic), "fneg": _Body.negation,
+    **dict.fromkeys(_BINARY, _Body.arithmetic), **dict.fromkeys(("fneg", "freeze"), _Body.negation),
     **dict.fromkeys((*_CASTS, "icmp", "fcmp"), _Body.converted),
     "select": _Body.selection, "getelementptr": _Body.address, "load": _Body.load, "call": _Body.call}

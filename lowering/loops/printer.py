@@ -13,10 +13,16 @@ from ...ir.graph import Op, Value
 from ...ir.types import Array, Type, dtype_of
 from ...loop_level.types import buffer_type
 from ..builder.function_builder import FunctionBuilder
-from ..llvm.types import Buffer, Lowered, literal
+from ..llvm.types import Buffer, Lowered, literal, register
 from ..math import ops
 from ..matmul import select_kernel
 from .alias_notes import AliasNotes
+
+_CHOICES = frozenset(("select", "minimum", "maximum"))
+"""What is stored of these is marked by ``freeze``, or LLVM makes a masked store if one choice is what was there before.
+
+On an AMD EPYC with AVX2 that takes 12 cycles: ``if x[j] > a[j]: a[j] = x[j]`` took three times as long.
+"""
 
 
 class Printer(ABC):
@@ -88,8 +94,10 @@ class Printer(ABC):
     def store(self, op: Op) -> None:
         x, memory, *at = op.operands
         b = self.buffer(memory)
-        index = self.position(b, [self.scalar(i) for i in at])
-        self.fn.store(b.dtype, self.scalar(x), b.ptr, index, self.notes[memory])
+        index, value = self.position(b, [self.scalar(i) for i in at]), self.scalar(x)
+        if x.op is not None and x.op.name in _CHOICES and not b.dtype.is_bool:
+            value = self.fn.code.arith("freeze", register(b.dtype), value)
+        self.fn.store(b.dtype, value, b.ptr, index, self.notes[memory])
 
     # --- buffers ------------------------------------------------------------------------------------
 

@@ -196,3 +196,47 @@ def test_a_condition_that_is_carried() -> None:
     x[21:] = np.inf
     with pytest.raises(AssertionError):
         jit(f)(x)
+
+
+AROUND = """
+func @f(%n: i64, %x: f64[?], %y: f64[?, ?]) -> (f64) {
+^entry:
+  %zero = const 0
+  %one = const 1
+  %m = dim {axis = 1} %y
+  %s0 = const 0.0
+  jump ^loop(%zero, %s0)
+^loop(%i: i64, %s: f64):
+  %at = get %x, %i
+  %w = exp %at
+  jump ^inner(%zero, %s)
+^inner(%k: i64, %t: f64):
+  %v = get %y, %i, %k
+  %p = mul %w, %v
+  %t1 = add %t, %p
+  %k1 = add %k, %one
+  %more = lt %k1, %m
+  branch %more, ^inner(%k1, %t1), ^next(%t1)
+^next(%r: f64):
+  %j = cast {dtype = f64} %i
+  %s1 = mul %r, %j
+  %i1 = add %i, %one
+  %again = lt %i1, %n
+  branch %again, ^loop(%i1, %s1), ^done(%s1)
+^done(%out: f64):
+  return %out
+}
+"""
+
+
+def test_a_loop_around_another_one_is_split() -> None:
+    module = parse_module(AROUND)
+    args = [600, np.linspace(-1.0, 1.0, 600), np.linspace(0.1, 0.2, 1800).reshape(600, 3) / 300.0]
+    before = Interpreter(module).run("f", args)
+    fission(module)
+    verify(module, linear=False)
+    np.testing.assert_allclose(Interpreter(module).run("f", args), before, rtol=1e-14)
+    forest = LoopForest(module.functions["f"])
+    holder = next(b for b in module.functions["f"].blocks if any(op.name == "exp" for op in b.ops))
+    own = forest.loop_of(holder)
+    assert own is not None and own.blocks == {holder}

@@ -48,7 +48,39 @@ def branch_accesses(module: Module) -> None:
                 sink_updates(func, list(hoist.arms.values()), hoist.safe)
 
 
-class _Hoist(Walk):
+class BoundsWalk(Walk):
+    """A walk that knows if indices are in bounds, by the sizes of arrays."""
+
+    def __init__(self, func: Function) -> None:
+        super().__init__(func)
+        self.solver = Solver(func)
+        self.dims: dict[Size, Value] = {}                    # canonical size → the first value of it
+        for op in ops_of(self.dom.order):
+            if op.name == "dim":
+                first = self.dims.setdefault(self.solver.size((op.operands[0], op.attrs["axis"])), op.result)
+                if first is not op.result:
+                    self.ranges.is_now(op.result, first)
+
+    def in_bounds(self, array: Value, index: list[Value]) -> bool:
+        """True if the index is known to be in bounds here."""
+        if not isinstance(array.type, Array) or len(index) != array.type.rank:
+            return False
+        for axis, v in enumerate(index):
+            size, form = self._size(array, axis), self.ranges.form(v)
+            if size is None or not all(map(self.prover.proves, (form, size.minus(form).plus(Affine(-1))))):
+                return False
+        return True
+
+    def _size(self, array: Value, axis: int) -> Affine | None:
+        """The form of a size, or ``None`` if no value of the function has it."""
+        size = self.solver.size((array, axis))
+        if isinstance(size, int):
+            return Affine(size)
+        v = size if isinstance(size, Value) else self.dims.get(size)
+        return self.ranges.form(v) if v is not None else None
+
+
+class _Hoist(BoundsWalk):
     """Moves loads ahead of branches.
 
     ``arms``: by the block that branches.  ``safe``: for each update of an element, the branching blocks at which its
@@ -58,13 +90,6 @@ class _Hoist(Walk):
     def __init__(self, func: Function) -> None:
         super().__init__(func)
         self.forest = loop_forest(func)
-        self.solver = Solver(func)
-        self.dims: dict[Size, Value] = {}                    # canonical size → the first value of it
-        for op in ops_of(self.dom.order):
-            if op.name == "dim":
-                first = self.dims.setdefault(self.solver.size((op.operands[0], op.attrs["axis"])), op.result)
-                if first is not op.result:
-                    self.ranges.is_now(op.result, first)
         self.arms: dict[Block, Arms] = {}
         self.safe: dict[Op, set[Block]] = {}
         for loop in self.forest.loops:
@@ -78,10 +103,10 @@ class _Hoist(Walk):
         moved = 0
         for b in self.arms[block].between:
             for op in list(b.ops):
-                if op.name in ("set", "add_at") and self._in_bounds(op.operands[0], op.operands[2:]):
+                if op.name in ("set", "add_at") and self.in_bounds(op.operands[0], op.operands[2:]):
                     self.safe.setdefault(op, set()).add(block)
                 elif op.name == "get" and moved < MOST and isinstance(op.result.type, Scalar) and self._is_above(
-                        op.operands[0], block) and self._in_bounds(op.operands[0], op.operands[1:]):
+                        op.operands[0], block) and self.in_bounds(op.operands[0], op.operands[1:]):
                     if all(self._bring(v, block) for v in op.operands[1:]):
                         _move(op, block)
                         moved += 1
@@ -103,24 +128,6 @@ class _Hoist(Walk):
             return False
         _move(op, block)
         return True
-
-    def _in_bounds(self, array: Value, index: list[Value]) -> bool:
-        """True if the index is known to be in bounds here."""
-        if not isinstance(array.type, Array) or len(index) != array.type.rank:
-            return False
-        for axis, v in enumerate(index):
-            size, form = self._size(array, axis), self.ranges.form(v)
-            if size is None or not all(map(self.prover.proves, (form, size.minus(form).plus(Affine(-1))))):
-                return False
-        return True
-
-    def _size(self, array: Value, axis: int) -> Affine | None:
-        """The form of a size, or ``None`` if no value of the function has it."""
-        size = self.solver.size((array, axis))
-        if isinstance(size, int):
-            return Affine(size)
-        v = size if isinstance(size, Value) else self.dims.get(size)
-        return self.ranges.form(v) if v is not None else None
 
 
 def _may_raise(arms: Arms) -> bool:

@@ -9,15 +9,16 @@ element.  It is read before the loop and stored behind it::
     ^exit(C0, s2)   C1 = set C0, s2, i, j
 
 An update on one side of a branch is promoted too, as that of ``while n < m and s[z[i]] == s[n]: z[i] += 1``, if each
-iteration accesses the element anyway: the index is in bounds then.  The array's versions are a parameter of the join;
-the scalar is one as well.
+iteration accesses the element anyway, or if it is provably in bounds, as ``y[i, j]`` of a convolution, to which two
+loops add, the inner of which may have no iteration.  The array's versions are a parameter of the join; the scalar is
+one as well.
 
 Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``, if their indices provably differ from
 that of the element.  The array then no longer changes in the loop, and lanes may run around it.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
-If it does nothing else with the array, it may add to other elements too, at any index: sums of several elements that
-do not change, as the cotangents of ``p[0]`` and ``p[1]``, are carried each by itself.
+It may then add to other elements too, at any index: sums of several elements that do not change, as the cotangents of
+``p[0]`` and ``p[1]``, are carried each by itself.  What it reads must differ from the element, here as well.
 
 The loop is rotated, so it executes at least once.  A check that fails in the loop raises, and then nobody sees the
 array, which belongs to the program.  So the store may move behind the checks.  The first access must not move ahead of
@@ -36,6 +37,7 @@ from ...ir.uses import ops_of, users
 from ..analysis.cfg import resolve
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
+from .branch_accesses import BoundsWalk
 
 MOST_SUMS = 8
 """The most sums that a loop carries for one array beside other elements, as there are registers for them."""
@@ -51,7 +53,8 @@ class Element:
 
     ``versions``: the array at the head, after each of the ``updates``, and at the ``joins`` of sides.  Updates of other
     elements may be among them if all of them are additions that may be reordered.  ``reads``: the ``get`` ops of the
-    element.  ``others``: those of other elements, as is still to be proved.
+    element.  ``others``: those of other elements, as is still to be proved.  ``guarded``: some iterations do not access
+    it, so that its index is still to be proved in bounds.
     """
 
     param: Value
@@ -61,10 +64,12 @@ class Element:
     joins: list[Value] = field(default_factory=list)
     reads: list[Op] = field(default_factory=list)
     others: list[Op] = field(default_factory=list)
+    guarded: bool = False
 
     @property
     def pairs(self) -> list[Pair]:
-        return [(op, self.updates[0]) for op in self.others]
+        update = next(filter(self.has, self.updates))
+        return [(op, update) for op in self.others]
 
     @property
     def reordered(self) -> bool:
@@ -74,6 +79,9 @@ class Element:
     def has(self, update: Op) -> bool:
         """True if an update is of the element, and not of another one."""
         return all(map(same, update.operands[2:], self.index))
+
+
+Waiting = list[tuple[Loop, Element]]
 
 
 def scalar_promotion(module: Module) -> bool:
@@ -88,16 +96,31 @@ def scalar_promotion(module: Module) -> bool:
                  and loop.exit is not None and len(forest.dom.preds[loop.exit]) == 1]
         apart = _apart(func, [pair for loop in loops if not loop.children
                               for e in _elements(forest, loop)[1] for pair in e.pairs])
-        for loop in loops:
-            ops, found = _elements(forest, loop)
-            while found:
-                chosen = [e for e in found if apart.issuperset(e.pairs)]
-                for e in chosen:
-                    _promote(ops, loop, e)
-                    changed = True
-                more = any(not all(map(e.has, e.updates)) for e in chosen)
-                ops, found = _elements(forest, loop) if more else (ops, [])
+        promoted, waiting = _promote_all(forest, loops, apart, set())
+        changed |= promoted
+        while waiting and promoted:                # what an inner loop no longer accesses may be next
+            inside = _in_bounds(func, waiting)
+            promoted, waiting = _promote_all(forest, loops, apart, inside) if inside else (False, [])
     return changed
+
+
+def _promote_all(forest: LoopForest, loops: list[Loop], apart: set[Pair], inside: set[Value]) -> tuple[bool, Waiting]:
+    """Promote elements; returns True if there were any, and the elements that would have to be in bounds.
+
+    ``inside``: the parameters of arrays for which that is known.
+    """
+    changed, waiting = False, Waiting()
+    for loop in loops:
+        ops, found = _elements(forest, loop)
+        while found:
+            waiting += ((loop, e) for e in found if e.guarded and e.param not in inside)
+            chosen = [e for e in found if apart.issuperset(e.pairs) and (not e.guarded or e.param in inside)]
+            for e in chosen:
+                _promote(ops, loop, e)
+                changed = True
+            more = any(not all(map(e.has, e.updates)) for e in chosen)
+            ops, found = _elements(forest, loop) if more else (ops, [])
+    return changed, waiting
 
 
 def _elements(forest: LoopForest, loop: Loop) -> tuple[list[Op], list[Element]]:
@@ -132,11 +155,11 @@ def _element(forest: LoopForest, loop: Loop, p: Value, readers: Readers) -> Elem
     found.index = fixed[0].operands[2:]
     for op in gets:
         (found.reads if all(map(same, op.operands[1:], found.index)) else found.others).append(op)
-    if found.joins and not any(_is_always_executed(forest, loop, op) for op in (*found.reads, *fixed)):
-        return None
+    found.guarded = bool(found.joins) and not any(
+        _is_always_executed(forest, loop, op) for op in (*found.reads, *fixed))
     if not all(map(found.has, found.updates)):
         elements = {tuple(v if v.const is None else v.const for v in op.operands[2:]) for op in fixed}
-        return found if found.reordered and not gets and not found.joins and len(elements) <= MOST_SUMS else None
+        return found if found.reordered and not found.joins and len(elements) <= MOST_SUMS else None
     return found
 
 
@@ -223,6 +246,30 @@ class _Apart(Walk):
             if any(map(self.are_apart, op.operands[1:], update.operands[2:])):
                 self.proved.add((op, update))
         return super().op(op)
+
+
+def _in_bounds(func: Function, waiting: Waiting) -> set[Value]:
+    """The parameters of those elements that are provably in bounds ahead of their loops."""
+    proofs = _InBounds(func, waiting)
+    proofs.run()
+    return proofs.proved
+
+
+class _InBounds(BoundsWalk):
+    """Proves at the ends of preheaders that elements are in bounds."""
+
+    def __init__(self, func: Function, waiting: Waiting) -> None:
+        super().__init__(func)
+        self.goals: dict[Block | None, Waiting] = {}
+        for loop, e in waiting:
+            self.goals.setdefault(loop.preheader, []).append((loop, e))
+        self.proved: set[Value] = set()
+
+    def end(self, block: Block) -> None:
+        for loop, e in self.goals.get(block, ()):
+            array = loop.entry_edge().argument(e.param)
+            if array is not None and self.in_bounds(array, e.index):
+                self.proved.add(e.param)
 
 
 def _promote(ops: list[Op], loop: Loop, e: Element) -> None:

@@ -9,6 +9,7 @@ Files, in reading order::
     size_versions      a version of a function for the small sizes of the first call
     shape_specialise   sizes that checks have established, put into types
     shape_inference    types inferred again, where sizes have become known
+    short_axes         sums along an axis of few elements, as sums of slices
     array_sroa         small arrays of known size as scalars
     array_sroa_ops     its table: each array op as an index map or an op on scalars
     stride_specialise  innermost loops over rows of few columns, with the number of columns as a literal

@@ -26,7 +26,7 @@ from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar, is_float_scalar
-from ...ir.uses import users
+from ...ir.uses import ops_of, users
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .speculate import (
@@ -59,13 +59,19 @@ def fission(module: Module) -> None:
                     split_states(func, loop, known, VECTOR_FUNCTIONS)
             for loop in loop_forest(func).loops:
                 known = counted(loop)
-                if known is not None and loop.blocks == {loop.head} and loop.exit is not None:
+                if known is not None and loop.exit is not None and (loop.blocks == {loop.head} or not _raises(loop)):
                     _split(func, loop, known)
+
+
+def _raises(loop: Loop) -> bool:
+    """True if an iteration may raise, so that nothing may be read for later ones."""
+    return any(op.name in ("check", "call") for op in ops_of(loop.blocks)) or \
+        any(s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
 def _split(func: Function, loop: Loop, known: Counted) -> None:
     checks = [op for op in loop.head.ops if op.name == "check"]
-    serial = _is_serial(loop.head) and not carries_only_sums_and_stores(loop, known)
+    serial = len(loop.blocks) > 1 or _is_serial(loop.head) and not carries_only_sums_and_stores(loop, known)
     if not (checks or serial) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
         return
     free = _free_ops(loop.head, known)
@@ -74,7 +80,7 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
         return                                       # an op must not be moved before the check of its index
     if any(_indexes_by_float(op) for op in free) and checks:
         return
-    kept = _kept(loop.head, free, GUARDED if checks else VECTOR_FUNCTIONS)
+    kept = _kept(loop, free, GUARDED if checks else VECTOR_FUNCTIONS)
     if kept and checks and can_speculate(loop, known, free):
         speculate(func, loop, known, checks)
     elif kept:
@@ -153,7 +159,7 @@ def _free_ops(head: Block, known: Counted) -> dict[Op, None]:
     return free
 
 
-def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
+def _kept(loop: Loop, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
     """The free ops whose results are stored in arrays: they are worth it, and other ops of the loop read them.
 
     An op is worth it if its name is in ``worth``, or if it depends on such an op.
@@ -162,7 +168,7 @@ def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
     for op in free:
         if op.name in worth or any(v in worthwhile for v in op.operands):
             worthwhile.add(op.result)
-    needed = {v for op in head.all_ops() if op not in free and op.name != "check" for v in op.used()}
+    needed = {v for op in ops_of(loop.blocks) if op not in free and op.name != "check" for v in op.used()}
     return [op for op in free if op.result in worthwhile and op.result in needed]
 
 
@@ -196,7 +202,7 @@ class Chunks:
         self._fill(length)
         self._go_on(carried, checked if self.conditions else None)
         states, leaving = self._restart(length)
-        _read(loop.head, known, dict(zip(self.kept, self.between.params)))
+        _read(loop, known, dict(zip(self.kept, self.between.params)))
         b.at(self.onward)
         again = b.add(self.start, CHUNK)
         b.branch(b.lt(again, known.trip), self.chunk, [again, *states], leave, leaving)
@@ -272,19 +278,19 @@ class Chunks:
         Returns the parameters of ``onward`` that the next chunk receives, and those that the exit receives.  Each value
         has one parameter.  With two, an array that the next chunk updates would be copied.
         """
-        loop, known, head = self.loop, self.known, self.loop.head
+        loop, known, head, latch = self.loop, self.known, self.loop.head, self.loop.latch
+        assert latch is not None
         back, leave = loop.back_edge(), loop.exit_edge()
-        ops, head.ops, head.term = [op for op in head.ops if op not in self.checks], [], None
+        ops, head.ops = [op for op in head.ops if op not in self.checks], []
+        latch.term = None
         b = Builder(head)
         full = b.add(self.start, known.iv)
-        for op in ops:
-            if op is not known.next.op:
-                number = {known.iv: full}
-                if known.next in op.operands:
-                    number[known.next] = b.add(full, 1)
-                op.replace_uses(number)
-            head.ops.append(op)
         numbers = {known.iv: full, known.next: b.add(full, 1)}
+        head.ops += ops
+        for op in ops_of(loop.blocks):
+            if op is not known.next.op and op not in (full.op, numbers[known.next].op):
+                op.replace_uses(numbers)
+        b.at(latch)
         passed = [numbers.get(a, a) for a in [*back.args[1:], *leave.args]]
         states, leaving = passed[:len(back.args) - 1], passed[len(back.args) - 1:]
         arrays = self.between.params[:len(self.types)]
@@ -303,19 +309,13 @@ def _needed(free: dict[Op, None], wanted: set[Value]) -> list[Op]:
     return out[::-1]
 
 
-def _read(head: Block, known: Counted, arrays: dict[Op, Value]) -> None:
+def _read(loop: Loop, known: Counted, arrays: dict[Op, Value]) -> None:
     """Replace the ops that the loop before computes by reads of its arrays."""
-    reads: dict[Value, Value] = {}
-    ops: list[Op] = []
-    for op in head.ops:
+    head, reads = loop.head, dict[Value, Value]()
+    for k, op in enumerate(head.ops):
         if op in arrays:
-            read = Op("get", [arrays[op], known.iv], [op.result.type], loc=op.loc)
+            read = head.ops[k] = Op("get", [arrays[op], known.iv], [op.result.type], loc=op.loc)
             read.block = head
             reads[op.result] = read.result
-            ops.append(read)
-        else:
-            op.replace_uses(reads)
-            ops.append(op)
-    head.ops = ops
-    assert head.term is not None
-    head.term.replace_uses(reads)
+    for op in ops_of(loop.blocks):
+        op.replace_uses(reads)
