@@ -9,7 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
 # Each worker has a part of the list, so that most files are compiled in one process, and takes from the other's end.
-TESTS = $(PY) -m pytest -n $(WORKERS) --dist worksteal
+# -rs prints why tests were skipped.
+TESTS = $(PY) -m pytest -rs -n $(WORKERS) --dist worksteal
 SECONDS ?= 60
 # Tests whose outcome depends on the processor: they compare floats to the last bit, or look at machine code.
 CODE = tests/lowering tests/kernels tests/loops tests/passes tests/arrays tests/data/test_array_programs.py \

@@ -80,7 +80,7 @@ from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.short_axes import short_axes
 from .passes.shapes.size_numbering import size_numbering
-from .passes.shapes.size_versions import size_versions
+from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.branch_fusion import branch_fusion
@@ -210,6 +210,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
+    ("optimized", "size_versions", _Step(inlined_sizes)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
@@ -347,7 +348,8 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     **{name: run_pass.change if isinstance(run_pass, _Step) else run_pass for _, name, run_pass in PIPELINE},
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "checkpoint": checkpoint_loops, "zero_cotangents": _zero_cotangents, "outline": outline,
-    "loop_load_elimination": loop_load_elimination, "chain_reassociation": chain_reassociation,
+    "size_versions": size_versions, "loop_load_elimination": loop_load_elimination,
+    "chain_reassociation": chain_reassociation,
 }
 """Each pass by itself, without a cleanup behind it: a function of a module."""
 

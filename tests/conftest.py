@@ -1,7 +1,8 @@
 """Settings of all tests: the verifier runs after every stage, in every fourth test after every pass; machine code is
 compiled and not read from disk; hypothesis has no time limit.
 
-``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).
+``pytest --first`` runs the first case of each test, and no test that is marked ``slow``, one that takes more than a
+second; the verifier runs after stages only (``make check``).
 ``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``); ``--long even`` and ``--long odd`` run every other one
 of them, and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
@@ -79,7 +80,8 @@ def _level(request: pytest.FixtureRequest) -> None:
     at_any = request.node.get_closest_marker("any_level") and not request.node.stash.get(_as_users, False)
     if at_any and "JITAD_OPT" not in os.environ:
         request.getfixturevalue("monkeypatch").setenv("JITAD_OPT", "0")
-    if "JITAD_VERIFY" not in os.environ and zlib.crc32(request.node.nodeid.encode()) % EACH_PASS:
+    seldom = request.config.getoption("--first") or zlib.crc32(request.node.nodeid.encode()) % EACH_PASS
+    if "JITAD_VERIFY" not in os.environ and seldom:
         request.getfixturevalue("monkeypatch").setenv("JITAD_VERIFY", "stages")
 
 

@@ -68,6 +68,7 @@ W, X = np.array([0.7, 0.1]), np.linspace(-1, 1, 23)
 Y = X / (1 + X * X)
 
 
+@pytest.mark.slow
 def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> None:
     value, gradient = np.zeros(1), np.zeros(2)
     assert loaded.curve_grad(*words(W, X, Y), *to(value, gradient)) == OK
@@ -238,6 +239,7 @@ def test_a_c_program_with_threads_of_small_stacks(folder: Path) -> None:
     assert run("./threads", cwd=folder) == "8 threads: the same digits\nsmall stack: recursion too deep\n"
 
 
+@pytest.mark.slow
 @needs("g++")
 def test_the_cplusplus_header(folder: Path) -> None:
     run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", C / "caller.cpp", "-I.", *LINK, "-o", "plus", cwd=folder)

@@ -99,6 +99,7 @@ def test_no_linker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         aot.build(tmp_path / "f.a", [aot.export(programs.curve)], emit="static")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("ar"), reason="no gcc and ar on the path")
 def test_static_libraries_side_by_side(tmp_path: Path) -> None:
     """Two libraries in one program have one ``jitad_strerror``, and each its own function of errors."""

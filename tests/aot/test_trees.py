@@ -117,6 +117,7 @@ def test_a_recursive_network_from_c(tmp_path: Path) -> None:
     assert errors == "5 5 5 5 2 1: tree_loss_grad: t.Node_left leads outside the tree"
 
 
+@pytest.mark.slow
 def test_unions_lists_and_arrays(tmp_path: Path) -> None:
     """A tree of several classes, with lists of nodes and arrays in nodes; the example tells the types."""
     aot.build(tmp_path / "libexpr.so", [aot.export(at, (example(), "f64"), grad=(0, 1))], blas=False,
@@ -146,6 +147,7 @@ def test_unions_lists_and_arrays(tmp_path: Path) -> None:
     assert loaded.at_grad(struct(given), ctypes.c_double(0.75), *to(value), out, *to(by_x)) & 255 in (SIZE, INDEX)
 
 
+@pytest.mark.slow
 def test_a_list_of_trees(tmp_path: Path) -> None:
     def all_losses(net: Any, embedding: Any, trees: Any) -> Any:
         total = 0.0

@@ -132,6 +132,7 @@ def check_all(functions: list[Function], *args: Any) -> None:
                 assert_same(x, wanted[i], f"{by}: {name(functions[i], i)} of {[a.dtype for a in args]}")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("second", [*INTS, *OTHERS])
 @pytest.mark.parametrize("first", INTS)
@@ -296,6 +297,7 @@ def parts_of(x: Any) -> list[Any]:
     return [p for part in x for p in parts_of(part)] if isinstance(x, (tuple, list)) else [x]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_integers_beside_what_is_differentiated() -> None:
     image, w, y = np.arange(12, dtype=np.uint8).reshape(3, 4) * np.uint8(20), np.array([0.1, 0.2, 0.3, 0.4]), np.ones(3)
@@ -401,6 +403,7 @@ def test_numbers_without_code_are_refused() -> None:
                 jit(f)(x)
 
 
+@pytest.mark.slow
 def test_what_numpy_computes_in_another_dtype_is_refused() -> None:
     wide = U.astype(np.uint64)
     for f, x in ((added_at, wide), (lambda x: np.unwrap(x, period=np.uint8(200)), U), (lambda x: np.quantile(x, 1), U),

@@ -104,6 +104,7 @@ def test_gcd_and_lcm() -> None:
 
 # --- windows ----------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_windows() -> None:
     def windows(n, beta):
         return np.hanning(n), np.hamming(n), np.blackman(n), np.bartlett(n), np.kaiser(n, beta), np.kaiser(n, 0)

@@ -30,6 +30,7 @@ def everything(a: Any, b: Any, c: Any, s: Any) -> Any:
 all_of_them = jit(everything)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 47, 48, 49, 130])
 def test_as_numpy(n: int) -> None:
@@ -78,6 +79,7 @@ def test_second_derivatives(f: Any) -> None:
     check_grads(f, (positive(2),), order=2, modes=("rev",))
 
 
+@pytest.mark.slow
 def test_third_derivative_of_a_solution() -> None:
     def f(x: Any) -> Any:
         return np.linalg.solve(np.array([[2.0 + x, x * x], [1.0, 3.0]]), np.array([1.0, x]))[0]
@@ -169,6 +171,7 @@ def test_what_has_no_solution(f: Any, arguments: Any, message: str) -> None:
         jit(f)(*arguments)
 
 
+@pytest.mark.slow
 def test_a_size_of_one_is_kept() -> None:
     """It broadcasts, as in any other array."""
     wide, one = np.arange(6.0).reshape(2, 3), np.full((1, 1), 4.0)

@@ -96,6 +96,7 @@ def test_slopes_of_convolutions() -> None:
 
 # --- polynomials ------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_polynomials() -> None:
     for p, x in ((V, A), (V, 2.0), (I, M), (I, F), (I, 2), (V, I), (2.5 * V, T)):
         alike(lambda p, x: np.polyval(p, x), p, x)
@@ -155,6 +156,7 @@ def gradients(order):
         lambda a: np.gradient(T * a[0], 0.5, 2, axis=(0, -1), edge_order=1), lambda a: np.gradient([a[0], 2, 4.0]))
 
 
+@pytest.mark.slow
 def test_gradient() -> None:
     for order in (1, 2):
         for fun in gradients(order):
@@ -197,6 +199,7 @@ def test_differences_that_numpy_refuses() -> None:
         message(fun, np.arange(12.0).reshape(3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_slopes_of_differences() -> None:
     def steep(a, h):

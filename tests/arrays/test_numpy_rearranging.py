@@ -199,6 +199,7 @@ def test_errors_stand_where_the_function_is_called() -> None:
         assert (failed.traceback[-1].path.name, failed.traceback[-1].name) == (Path(__file__).name, "shortened")
 
 
+@pytest.mark.slow
 def test_insert() -> None:
     for at in (0, -1, 3, [0], [3, 1], [2, 2], (-1, 2, 0), np.array([1, 3, 1, -2])):
         alike(lambda a, at=at: [np.insert(a, at, 9), np.insert(a, at, 9.5, axis=0), np.insert(a, at, 9, -1)], M[:, :3])

@@ -26,6 +26,7 @@ def searching(a, v, k):
             np.digitize(v, a), np.digitize(v, a[::-1], right=True), np.digitize(0.3, a))
 
 
+@pytest.mark.slow
 def test_positions_are_numpys():
     f, search, digitize = jit(searching), jit(np.searchsorted), jit(np.digitize)
     for n in (2, 3, 4, 5, 8, 33):
@@ -51,6 +52,7 @@ def interpolating(v, xp, fp, k):
             np.interp(0.3, xp, fp), np.interp(v.reshape(2, -1), [-1, 0, 2], [1, 0, 5]), np.interp(k, xp, fp))
 
 
+@pytest.mark.slow
 def test_interpolation_is_numpys():
     f = jit(interpolating)
     for n in (2, 3, 8):
@@ -140,6 +142,7 @@ def test_sets_are_numpys():
     assert_alike(jit(np.unique)(a[:0]), np.unique(a[:0]))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_values_of_sets_are_differentiated():
     a, b = np.array([3.0, 1.0, 3.0, 2.0]), np.array([2.0, 5.0, 3.0])

@@ -125,6 +125,7 @@ def to_the_letter(a: Any, i: Any, x: float) -> Any:
         np.any(a, 0, where=a > 0.5), np.var(a, correction=1), np.asarray(a, order="C"), np.real_if_close(a, 100))
 
 
+@pytest.mark.slow
 def test_to_the_letter() -> None:
     i = np.array([[6, 4, 9]], np.int32)
     assert_alike(jit(views_or_copies)(A), views_or_copies(A))

@@ -62,6 +62,7 @@ def test_quantiles_are_numpys():
     assert np.isnan(jit(np.median)(a[:0])) and jit(np.median)(np.array([4.0])) == 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_quantiles_of_many():
     """Arrays that are not fully sorted by selection: even, repeated, periodic, sorted, mostly NaN."""
@@ -148,6 +149,7 @@ def test_covariances_are_numpys():
         assert_alike(f(*data(n, False)), together(*data(n, False)), **LAST_DIGITS)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_covariances_are_differentiated():
     _, m, _, w = data(4, False)
@@ -165,6 +167,7 @@ def test_errors_are_numpys(wrong):
     assert_raises_alike(wrong, np.array([2.0, 1.0, 3.0]))
 
 
+@pytest.mark.slow
 def test_methods_that_interpolate():
     def quantiles(a, q):
         return [np.quantile(a, q, method=m)

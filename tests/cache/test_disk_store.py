@@ -206,6 +206,7 @@ for k in range(200):
 """
 
 
+@pytest.mark.slow
 def test_processes_race(home: Path) -> None:
     environment = os.environ | {"JITAD_CACHE_SIZE": "40k"}      # so that files are dropped while others read them
     running = [subprocess.Popen([sys.executable, "-c", _RACE], env=environment) for _ in range(4)]

@@ -434,6 +434,7 @@ def test_disable_jit_runs_python(tmp_path: Any) -> None:
     assert done.stdout.split() == ["9.0", "6.0", "(9.0,", "6.0)", "float"], done.stderr
 
 
+@pytest.mark.slow
 def test_dump_prints_stages(tmp_path: Any) -> None:
     code = "from jitad import jit\ndef f(x):\n    return x * x\nprint(jit(f)(3.0))\n"
     done = run(write(tmp_path, code), JITAD_DUMP="ir,optimized,llvm")

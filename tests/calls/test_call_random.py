@@ -6,6 +6,7 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ trees = st.recursive(scalars | arrays, lambda inner: st.one_of(
     st.dictionaries(st.sampled_from("abc"), inner, max_size=2)), max_leaves=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trees, st.lists(trees, max_size=1), st.dictionaries(st.sampled_from(["k", "l"]), scalars, max_size=1))
 def test_what_goes_in_comes_out(x: Any, rest: list[Any], named: dict[str, Any]) -> None:

@@ -124,6 +124,7 @@ def mixture(means: np.ndarray, points: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     plain, flushed = (jit(steep, grad=True, flush_subnormals=flush) for flush in (False, True))
     assert plain.grad(2.0) == pytest.approx(4e-310, rel=1e-6) and flushed.grad(2.0) == 0.0

@@ -77,6 +77,7 @@ def in_threads(work: Callable[[], None], stack: int, count: int = 1) -> None:
         t.join()
 
 
+@pytest.mark.slow
 def test_recursion_a_million_deep() -> None:
     assert "RecursionError" in recurses()
 
@@ -293,6 +294,7 @@ def test_signals_are_answered(fun: Any, n: int, gradient: bool) -> None:
         assert call(3, 0.5) == before
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_compiling_leaves_nothing_half_made() -> None:
     """At any moment: the function compiles afterwards."""
     def work(a, b):
@@ -314,6 +316,7 @@ def test_an_interrupt_while_compiling_leaves_nothing_half_made() -> None:
     assert interrupted
 
 
+@pytest.mark.slow
 def test_steps_of_a_range_may_be_longer_than_all_of_it() -> None:
     def steps(a: int, b: int, s: int) -> tuple[int, int]:
         last = count = 0

@@ -149,6 +149,7 @@ def module_level(x, n):
     return polynomial(x, n)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_fork_while_other_threads_run() -> None:

@@ -98,6 +98,7 @@ def test_an_update_in_place_is_added_and_its_adjoint_neither_copies_nor_clears()
     assert "add_slice" in found and not {"copy", "set_slice", "fill"} & found
 
 
+@pytest.mark.slow
 def test_a_chain_and_its_gradient_keep_nothing() -> None:
     def chain(x):
         return np.sum(np.exp(np.sin(x)) * np.sqrt(1 + x * x) + np.tanh(x))

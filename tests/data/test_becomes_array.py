@@ -113,6 +113,7 @@ FUNCTIONS = [added, multiplied, subtracted, in_a_while, two_at_once, on_two_path
              none_at_first, rebound("add", 0.0), rebound("sub", 0), rebound("mul", 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_as_in_numpy(f: Callable[..., Any]) -> None:

@@ -203,6 +203,7 @@ def test_value(fun, args):
     choices.check_value(fun, args)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("fun, args", choices.cases(__name__, "derivative"))
 def test_derivatives(fun, args):

@@ -314,6 +314,7 @@ def test_element_by_element(f: Callable[..., Any]) -> None:
     assert "func" in jit(f).inspect("ir", FLOATS)
 
 
+@pytest.mark.slow
 def test_functions_of_sequences() -> None:
     for f in (np.vstack, np.hstack, np.column_stack, np.stack, np.concatenate, lambda a: np.stack(a, axis=1)):
         assert same(jit(f)(ARRAYS), f(ARRAYS))

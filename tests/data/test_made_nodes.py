@@ -118,6 +118,7 @@ def test_a_list_made_by_a_loop_comes_back() -> None:
     assert interpret(countdown, 4) == countdown(4)
 
 
+@pytest.mark.slow
 def test_a_tree_made_by_recursion_and_differentiated_through() -> None:
     def f(n: Any, x: Any) -> Any:
         return total(grown(n, x))

@@ -178,6 +178,7 @@ def walk(mu, sigma, n):
     return x + np.sum(rng.normal(mu, sigma, 3) ** 2) + rng.uniform(mu, sigma) + rng.exponential(sigma)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_parameters_are_differentiated() -> None:
     jitad.check_grads(lambda mu, sigma: walk(mu, sigma, 6), (0.2, 0.5), modes=("rev",))

@@ -447,6 +447,7 @@ def phrase(depth: int) -> Phrase:
     return Phrase(depth % 2, depth, phrase(depth - 1), phrase(max(depth - 2, 0))) if depth else Phrase(0, 0)
 
 
+@pytest.mark.slow
 def test_loops_over_children_and_patterns() -> None:
     check(walks, ROSE)
     check(by_match, EXPRESSION, 1.5)

@@ -48,6 +48,7 @@ def computed(c0: Any, u: Any, v: Any, steps: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [tracer, computed], ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float]) -> None:

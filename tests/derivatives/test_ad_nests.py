@@ -100,6 +100,7 @@ def carried_on(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f, arrays", [(gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
                                        (scanned, 0), (drawn, 0), (carried_on, 2)])
@@ -157,6 +158,7 @@ def until(x: np.ndarray, w: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_the_vector_of_a_product_is_saved_once_beside_a_break() -> None:
     w, steps = R.normal(size=5), 0.3 * R.normal(size=(5, 5))
     check_grads(until, (steps, w), order=1)

@@ -127,6 +127,7 @@ def test_which_way(f: Callable[..., float], down: bool) -> None:
     assert any(indices(f)) is down
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, cleared, table, table_in_place, least,
                                least_of_two, last_alone],
                          ids=lambda f: f.__name__)

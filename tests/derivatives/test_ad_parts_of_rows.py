@@ -89,6 +89,7 @@ PROGRAMS = [growing_parts, row_and_parts, row_of_another_loop, rows_written_betw
             condition_on_a_part]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_against_differences_and_forward_mode(f: Callable[..., Any]) -> None:
@@ -96,6 +97,7 @@ def test_against_differences_and_forward_mode(f: Callable[..., Any]) -> None:
     assert jit(f)(A) == pytest.approx(f(A))
 
 
+@pytest.mark.slow
 def test_a_factorisation_and_a_cube() -> None:
     square = A[:, :5] @ A[:, :5].T
     check_grads(cholesky, (square,), modes=("fwd", "rev"))

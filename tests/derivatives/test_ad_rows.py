@@ -42,6 +42,7 @@ def texts(f: Any, stage: str = "adjoint") -> str:
     return text
 
 
+@pytest.mark.slow
 def test_derivatives_of_first_and_second_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MANY", 2)
     f = jit(long_body, grad=(0, 1, 2))

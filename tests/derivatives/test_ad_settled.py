@@ -334,6 +334,7 @@ def test_batches(f: Callable[[Any], float]) -> None:
     np.testing.assert_allclose(bar, np.stack([jit(grad(f))(x) for x in a]), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [cholesky, lu], ids=lambda f: f.__name__)
 def test_what_is_kept_of_batches(f: Callable[[Any], float]) -> None:
     """The innermost loops save nothing."""
@@ -421,6 +422,7 @@ def states(u: Any, xs: Any) -> float:
     return np.sum(h ** 2)
 
 
+@pytest.mark.slow
 def test_rows_whose_number_two_loops_count() -> None:
     u, xs = np.random.default_rng(8).normal(size=(4, 4)), np.random.default_rng(9).normal(size=(70, 4))
     text = jit(states, grad=(0, 1)).grad.inspect("adjoint", u, xs)
@@ -443,6 +445,7 @@ def curves(a: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_finished_elements_in_an_iteration_that_is_computed_again() -> None:
     a = np.random.default_rng(10).uniform(0.0, 1.0, (6, 5))

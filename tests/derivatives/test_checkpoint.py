@@ -79,6 +79,7 @@ def same(f: Any) -> Any:
     return f
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_nested_in_loops_and_recursion() -> None:
     def deep(again: Any) -> Any:
@@ -256,6 +257,7 @@ def test_memory_of_machine_code(option: Any, low: float, high: float) -> None:
     assert low <= math.log(peaks[1] / peaks[0]) / math.log(16) <= high
 
 
+@pytest.mark.slow
 def test_a_loop_that_takes_derivatives_is_cut_too() -> None:
     """Training, and the derivative of its result by the learning rate."""
     def train(rate: float, n: int) -> Any:

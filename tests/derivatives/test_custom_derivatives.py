@@ -383,6 +383,7 @@ def test_rules_may_not_change_what_they_capture() -> None:
     assert jit(given)(0.7) == pytest.approx(1.4)
 
 
+@pytest.mark.slow
 def test_recursive_functions_with_a_rule() -> None:
     @custom_vjp
     def power(x: float, n: int) -> float:

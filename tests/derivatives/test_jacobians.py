@@ -99,6 +99,7 @@ def test_classes(jacobian: Any) -> None:
     assert out.a.label is None and out.a.step is None
 
 
+@pytest.mark.slow
 @BOTH
 def test_programs(jacobian: Any) -> None:
     def settle(x: Any, n: Any) -> Any:
@@ -127,6 +128,7 @@ def test_programs(jacobian: Any) -> None:
     np.testing.assert_allclose(residual(newton(np.array([1.0, 1.5]))), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_forward_is_reverse() -> None:
     rng = np.random.default_rng(0)
     a = rng.standard_normal((3, 4))

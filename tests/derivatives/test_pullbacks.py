@@ -199,6 +199,7 @@ def test_derivatives_of_pullbacks() -> None:
     close(hessian(lambda x: vjp(np.sin, x)[1](x)[0].sum())(X), np.diag(-2 * np.sin(X) - X * np.cos(X)))
 
 
+@pytest.mark.slow
 def test_reverse_mode_of_pullbacks_called_often_or_never() -> None:
     """Results of a pullback that a program holds are added up, or not used at all."""
     def rows(x: Any) -> Any:

@@ -168,6 +168,7 @@ def by_hand(a: Any) -> Any:
     return total
 
 
+@pytest.mark.slow
 def test_forward_mode_and_pullbacks() -> None:
     f = vmap(lambda x, v: (x * v).sum() * x)
     out, tangent = jvp(f, (X, A), (np.ones(4), A))

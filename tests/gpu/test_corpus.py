@@ -58,6 +58,7 @@ def assembles(case: Case, arch: str, folder: Path) -> None:
         assembled(case.program.image, arch, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_small_programs(name: str, tmp_path: Path) -> None:

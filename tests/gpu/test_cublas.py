@@ -69,6 +69,7 @@ def test_products(name: str, library: FakeCublas) -> None:
         assert library.calls[0][11] == 1.0                   # it adds to what is there
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("format, code", [("tf32", 77), ("bf16", 75), ("f16", 74)])
 def test_products_that_may_be_rounded(format: str, code: int, library: FakeCublas, monkeypatch: pytest.MonkeyPatch

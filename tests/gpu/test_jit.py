@@ -270,6 +270,7 @@ def test_no_such_target() -> None:
 
 # --- looking inside -------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_stages() -> None:
     f = jit(elementwise, target="cuda")
     for arch in ("sm_75", "sm_90"):

@@ -21,6 +21,7 @@ from tests.gpu.small import RNG, shared_array
 from tests.gpu.test_ptx import needs_libdevice, needs_ptxas
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @needs_libdevice
 @needs_ptxas
@@ -55,6 +56,7 @@ def test_where_arrays_of_gradients_are_added() -> None:
             compare(dataclasses.replace(made, given=[x, *made.given[1:]]), SimulatedDriver(checked=True))
 
 
+@pytest.mark.slow
 def test_deterministic_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     """By option, sums of f32 are the same whatever the order of blocks and threads."""
     x, i = RNG.normal(size=700).astype(np.float32), RNG.integers(0, 40, 700)
@@ -94,6 +96,7 @@ def test_memory_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         made.program.run(driver, [uploaded(driver, made.given[0]), 5000])
 
 
+@pytest.mark.slow
 def test_arrays_are_released_after_their_last_use() -> None:
     """A chain of products needs two arrays at a time, and the result."""
     class Counting(SimulatedDriver):

@@ -68,6 +68,7 @@ def test_scans(name: str, few_parts: None) -> None:
     at_sizes(case, lambda n: [(10 * RNG.normal(size=n)).astype(dtype)], rtol=1e-5 if dtype == np.float32 else 1e-9)
 
 
+@pytest.mark.slow
 def test_gradient_of_a_product() -> None:
     """Its forward sweep is a scan that also stores what each step had before, its reverse sweep a recurrence."""
     case = compiled(grad(lambda x: (np.cumprod(x) ** 2).sum()), np.ones(5))
@@ -127,6 +128,7 @@ def in_memory(x: Any, a: Any, first: int) -> Any:
     return out, back, rows
 
 
+@pytest.mark.slow
 def test_recurrences_in_memory(few_parts: None) -> None:
     case = compiled(in_memory, np.ones(5), np.ones(5), 1)
     assert case.program.plan().count("a scan (affine)") == 3
@@ -145,6 +147,7 @@ def test_recurrences_in_memory(few_parts: None) -> None:
     at_sizes(case, lambda n: [RNG.normal(size=n)], (33,))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_recurrences(few_parts: None) -> None:
     """Also where composed maps are of no use: factors that grow, infinite terms, values that cancel."""
@@ -177,6 +180,7 @@ def with_ties(n: int, dtype: Any, nans: int = 0) -> Any:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
 def test_searches(dtype: Any) -> None:
@@ -201,6 +205,7 @@ def add_at(x: Any, index: Any, n: int) -> Any:
     return z
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_additions(dtype: Any) -> None:
@@ -237,6 +242,7 @@ def stored(x: Any, index: Any, v: Any) -> Any:
     return y, rows, z, grad(loss, (0, 1))(x, v)
 
 
+@pytest.mark.slow
 def test_the_last_store_counts() -> None:
     """Of several to one element, in any order of threads."""
     case = compiled(stored, np.ones(5), np.zeros(5, np.int64), np.ones(5))
@@ -246,6 +252,7 @@ def test_the_last_store_counts() -> None:
 
 # --- sorting ----------------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_sorts() -> None:
     """All elements of a level at once; stable, NaN last; along an axis, and in gradients."""
     order = OnDevice(jit(lambda x: (np.argsort(x), np.sort(x)), target="cuda-sim"))

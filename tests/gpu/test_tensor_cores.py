@@ -63,6 +63,7 @@ def test_overflow_and_what_is_not_finite(monkeypatch: pytest.MonkeyPatch) -> Non
             assert np.array_equal(found, rounded(a, format) @ b, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     """From sm_80 on; before, the plain kernel runs, and the other one is emulated."""
     given = spec("f32[:, :]"), spec("f32[:, :]")

@@ -236,6 +236,7 @@ func @spin() -> () {
 """
 
 
+@pytest.mark.slow
 def test_calls_loops_and_switches() -> None:
     interp = Interpreter(parse_module(SUM_DOWN))
     assert interp.run("sum_down", [20_000]) == [20_000 * 20_001 // 2]

@@ -274,6 +274,7 @@ def test_errors_are_those_of_compiled_code() -> None:
         assert str(made.value) == str(meant.value)
 
 
+@pytest.mark.slow
 def test_deep_recursion() -> None:
     def down(x: float, n: int) -> float:
         return x if n == 0 else math.sin(down(x, n - 1)) * 1.001

@@ -135,6 +135,7 @@ def steps(inputs: int, n: int) -> tuple[int, int]:
     return len(trace.steps), len(reverse(trace, [0]).steps)
 
 
+@pytest.mark.slow
 def test_the_derivative_of_a_trace_is_a_constant_times_as_long() -> None:
     """The ratio does not depend on the number of steps and of inputs."""
     counts = {(inputs, n): steps(inputs, n) for inputs, n in [(1, 10), (1, 100), (1, 1000), (30, 1000), (1000, 1000)]}

@@ -115,6 +115,7 @@ def halved(x: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_a_while_computes_on_the_way_there_what_its_tangents_share() -> None:
     check_grads(halved, (X,), order=2)
     text = jit(lambda x, v: hvp(halved, (x,), (v,))).inspect("optimized", X, X)

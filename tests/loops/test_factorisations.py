@@ -98,6 +98,7 @@ def pivot_among_them(a: Any) -> Any:
 LANES = (cholesky, from_below, crout)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [*LANES, row_above, pivot_among_them])
 def test_values_and_gradients(f: Callable[..., Any]) -> None:
@@ -110,6 +111,7 @@ def test_values_and_gradients(f: Callable[..., Any]) -> None:
     check_grads(lambda a: np.sum(weights * f(a)), (positive_definite(20),), order=1)
 
 
+@pytest.mark.slow
 def test_errors() -> None:
     a = positive_definite(40)
     a[25, 25] = -1.0

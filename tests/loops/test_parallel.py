@@ -252,6 +252,7 @@ def test_the_same_as_one_thread(f: Callable[..., Any]) -> None:
             assert same(e, g), (n, e, g)
 
 
+@pytest.mark.slow
 def test_sums_of_nothing_and_of_minus_zero() -> None:
     def f(x: Any, k: Any) -> Any:
         s, bins, rows = -0.0, np.full(5, -0.0), np.full((3, 2), -0.0, np.float32)
@@ -595,6 +596,7 @@ def test_derivatives(f: Callable[..., Any]) -> None:
     check_grads(jit(lambda w: f(w, x, K[:30]), parallel=True), (W,), order=2)
 
 
+@pytest.mark.slow
 def test_a_regular_nest_saves_in_rows() -> None:
     """The values of an inner loop of the same length everywhere: no loop runs twice, and no stack orders iterations."""
     def paths(w: Any, x: Any, m: int) -> Any:
@@ -650,6 +652,7 @@ def shares_updated(w: Any, x: Any, m: int) -> Any:
     return (bins * bins).sum() + w[0] * bins.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [shares, shares_by_arrays, shares_updated], ids=lambda f: f.__name__)
 def test_arrays_of_iterations_are_saved_in_rows(f: Callable[..., Any]) -> None:
@@ -687,6 +690,7 @@ def test_iterations_for_lanes_are_recomputed_on_several_threads_too() -> None:
     np.testing.assert_allclose(by_drift, drift_alone)
 
 
+@pytest.mark.slow
 def test_a_gradient_of_a_gradient() -> None:
     def slope(w: Any, x: Any, k: Any) -> Any:
         return (grad(loss)(w, x, k) ** 2).sum()
@@ -780,6 +784,7 @@ def eliminated(x: Any) -> Any:
     return a
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("enough", [0, 1 << 50], ids=["on threads", "in place"])
 def test_loops_in_a_serial_loop(monkeypatch: pytest.MonkeyPatch, enough: int) -> None:
@@ -993,6 +998,7 @@ def run_alone(file: Path, program: str, **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_call_waits_for_no_thread_that_has_not_begun() -> None:
     """The workers of these contexts have no threads, as if the processors were busy with other work."""

@@ -100,6 +100,7 @@ TAKEN = [barrier, swapped, summed]
 LEFT = [every_other, masked, sine, shorter, neighbours, other_sizes, filtered]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", TAKEN + LEFT)
 @pytest.mark.parametrize("n", [3, 16, 37])

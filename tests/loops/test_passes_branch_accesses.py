@@ -219,6 +219,7 @@ def within_reach(x: Any, pairs: Any) -> Any:
     return force
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_forces_stay_on_their_side() -> None:
     x, pairs = RNG.normal(size=12), RNG.integers(0, 12, (40, 2))

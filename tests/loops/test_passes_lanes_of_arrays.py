@@ -66,6 +66,7 @@ def test_rows_of_a_table(f: Callable[..., Any], n: int) -> None:
         same(fast(x, move, back), f(x, move, back))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_gradients_of_a_table() -> None:
     def ends(x: Any, move: Any) -> float:
@@ -85,6 +86,7 @@ def paths(z: Any, start: float, rate: float) -> Any:
     return x
 
 
+@pytest.mark.slow
 def test_paths_that_are_stored() -> None:
     fast = jit(paths)
     z = RNG.normal(size=(37, 9)) / 4
@@ -160,6 +162,7 @@ def nearest_rows(p: Any, c: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_rows_that_lanes_gather() -> None:
     fast = jit(nearest_rows)
@@ -262,6 +265,7 @@ def doubled(z: Any, p: Any, start: float) -> float:
 SUMS = [filtered, polynomials, deviations]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [*SUMS, one_sum_or_another, doubled])
 def test_sums_that_inner_loops_continue(f: Callable[..., float]) -> None:
@@ -302,6 +306,7 @@ def two_products(w: Any, x: Any, u: Any, h: Any) -> Any:
     return np.tanh(out)
 
 
+@pytest.mark.slow
 def test_checks_of_indices_go_ahead_of_updates() -> None:
     fast = jit(two_products)
     w, x, u, h = RNG.normal(size=(50, 7)), RNG.normal(size=7), RNG.normal(size=(50, 9)), RNG.normal(size=9)
@@ -328,6 +333,7 @@ def of_labels(scores: Any, labels: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_elements_of_arrays_of_each_lane() -> None:
     fast, z = jit(of_labels), RNG.normal(size=(50, 6))

@@ -41,6 +41,7 @@ def from_anywhere(a, b):
 A, B = np.random.default_rng(3).normal(0.0, 1.0, 9), np.random.default_rng(4).normal(0.0, 1.0, (9, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [best_row, two_best, from_anywhere])
 def test_same_as_the_interpreter(f) -> None:

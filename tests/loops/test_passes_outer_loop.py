@@ -169,6 +169,7 @@ def leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name: str) -> None:
@@ -357,6 +358,7 @@ def walks(x: Any, q: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_errors_in_inner_loops() -> None:
     """A check that fails in one lane of an inner loop leaves the chunk; of several errors the first is raised."""
@@ -491,6 +493,7 @@ def test_what_is_stored_last_stays(f: Callable) -> None:
         same(fast(*args), f(*args))
 
 
+@pytest.mark.slow
 def test_windows_are_added_to_by_lanes_if_they_are_short() -> None:
     """The adjoint of a filter adds to a window of the signal, in another order of its loops if there are many taps."""
     def energy(x: Any, h: Any) -> Any:
@@ -520,6 +523,7 @@ def pairs(x: Any, n: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40])
 def test_cotangents_that_all_lanes_give_to_one_element(n: int) -> None:
@@ -554,6 +558,7 @@ def summed_rows(x: Any, p: Any) -> float:
     return loss
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("n", (5, 40))
 def test_states_that_rows_read_on_their_way_under_fast_math(n: int) -> None:

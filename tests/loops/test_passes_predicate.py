@@ -118,6 +118,7 @@ def test_a_loop_by_hand() -> None:
     assert masked(plain, X)
 
 
+@pytest.mark.slow
 def test_what_stays() -> None:
     """Elements that look something up, check, keep arrays, or are cheap run one by one."""
     table = np.arange(10.0)

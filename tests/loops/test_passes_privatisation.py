@@ -139,6 +139,7 @@ def read_first(x: Any, w: Any) -> float:
 REFUSED = (state, too_few, neighbour, sometimes, afterwards, read_first)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [filled, nested, *REFUSED], ids=lambda f: f.__name__)
 def test_values_and_gradients(f: Callable[..., float]) -> None:
@@ -157,6 +158,7 @@ def test_values_and_gradients(f: Callable[..., float]) -> None:
     assert set(private) == wanted
 
 
+@pytest.mark.slow
 def test_no_elements() -> None:
     x, none = np.array([1.0, 2.0, 3.0]), np.zeros(0)
     for f in (filled, nested):

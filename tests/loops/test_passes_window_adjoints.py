@@ -62,6 +62,7 @@ def raised(x: Any, w: Any) -> float:
     return np.sum(y * y)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("fastmath", [False, True])
 @pytest.mark.parametrize("f", [filtered, convolved, correlated, raised], ids=lambda f: f.__name__)

@@ -73,6 +73,7 @@ def running(a: Any, b: Any, x: float) -> Any:
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("program, least, fastmath", [
     (sums, 4, False), (sums, 4, True), (stores, 4, False), (running, 0, False)])

@@ -71,6 +71,7 @@ def own_code(f: Any, *args: Any) -> str:
     return str(jit(f).inspect("llvm", *args)).split("@jitad.entry(")[0]
 
 
+@pytest.mark.slow
 def test_rare_divisions_of_columns_are_not_vectors() -> None:
     start = np.sort(np.random.default_rng(3).uniform(0.0, 20.0, 60))
     boxes = np.stack([start, start, start + 1.0, start + 1.0], axis=1)

@@ -40,6 +40,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, name: str) -> processor.Processor:
     return processor.chosen()
 
 
+@pytest.mark.slow
 def test_a_name_stands_for_the_features_that_llvm_gives_it() -> None:
     v2, v3, v4 = (processor.features(f"x86-64-{level}") for level in ("v2", "v3", "v4"))
     assert {"sse4.2", "popcnt", "cx16"} <= v2 and not v2 & {"avx", "fma", "avx2"}

@@ -77,6 +77,7 @@ EXACT = ("add", "sub", "mul", "div", "floordiv", "mod", "neg", "abs", "sign", "m
          "ceil", "trunc", "round", "sqrt", "stop")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("t", SCALARS.values(), ids=str)
 def test_every_op_means_what_numpy_means(t: Scalar) -> None:

@@ -313,6 +313,7 @@ def test_gradients(f: Callable[..., float], slots: list[str]) -> None:
     check_grads(lambda x: f(x, 7), (X,), order=1, modes=("rev",))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("options", [{"checkpoint": True}, {"checkpoint": 3}, {"parallel": True}], ids=str)
 @pytest.mark.parametrize("f", [carried, left, nested], ids=lambda f: f.__name__)
@@ -322,6 +323,7 @@ def test_options_change_nothing(f: Callable[..., float], options: dict[str, Any]
         np.testing.assert_allclose(other.grad(X, n), plain.grad(X, n), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [layers, carried, sizes], ids=lambda f: f.__name__)
 def test_second_order(f: Callable[..., float]) -> None:
@@ -375,6 +377,7 @@ def test_an_exception_in_the_middle() -> None:
         np.testing.assert_array_equal(compiled.grad(X, 5), before)
 
 
+@pytest.mark.slow
 def test_a_step_of_a_neural_ode_keeps_what_is_pushed() -> None:
     """Four slopes: each saves the results of its tanh and its argument, two numbers per point."""
     points, hidden = 64, 32

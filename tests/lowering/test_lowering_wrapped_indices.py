@@ -146,6 +146,7 @@ def table(x, y, counts, most):
 NAN, INF = float("nan"), float("inf")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_casts_to_indices_raise_in_order() -> None:
     """The check of an index implies that the float fitted; which check fails first is found out afterwards."""

@@ -67,6 +67,7 @@ def upwards(a: Any, x: float, lo: int, hi: int) -> int:
     return lo
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [inside, half_open, closed, beyond, upwards], ids=lambda f: f.__name__)
 def test_searches(f: Callable[..., int]) -> None:
     g = jit(f)

@@ -88,6 +88,7 @@ def strips(f: Callable[..., Any], args: list[Any]) -> int:
     return str(jit(f).inspect("optimized", *args)).count("wide = True")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [bilinear, chosen, stepped, differences], ids=lambda f: f.__name__)
 def test_values(f: Callable[..., Any]) -> None:

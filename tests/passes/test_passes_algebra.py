@@ -51,6 +51,7 @@ def powers(x: Any, y: Any, z: Any) -> Any:
 FORMULAS = {f.__name__: f for f in (roots, exponentials, differences, powers)}
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", FORMULAS.values(), ids=FORMULAS)
 def test_values_and_derivatives(f: Callable[..., Any]) -> None:
@@ -120,6 +121,7 @@ def test_single_precision_has_larger_rounding_errors() -> None:
     assert jit(f, fastmath=True)(np.float32(3.3), np.float32(1e6)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("statement", [
     "a = math.exp(0.6 * math.log(a) - b) * b", "a = math.sqrt(a) * math.sqrt(a * b) / b",

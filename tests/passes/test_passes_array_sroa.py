@@ -192,6 +192,7 @@ def test_derivatives(f: Program) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"boundscheck": False}, {"static_shapes": True}, {"fastmath": True}], ids=str)
 def test_options(options: dict[str, Any]) -> None:
     for f in (lorenz, writes, matrices):
@@ -234,6 +235,7 @@ def test_other_sizes_raise_what_they_raised(f: Program, size: int, n: int) -> No
         assert np.isclose(jit(f)(x, w, n), expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_known_size_of_each_of_two_states() -> None:
     check_grads(lambda y, w: pendulum(y, w, 4), (np.array([0.4, 0.1]), 2.0), order=2, rtol=1e-4, atol=1e-5)
 
@@ -246,6 +248,7 @@ def turning(r: Any, w: Any, n: int) -> Any:
     return (r * r).sum() + r[0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_both_sizes_of_a_matrix() -> None:
     r = np.array([[1.0, 0.2], [-0.3, 0.8]])
@@ -269,6 +272,7 @@ def of_two_sizes(x: Any, n: int) -> Any:
     return s * s
 
 
+@pytest.mark.slow
 def test_sizes_that_do_not_agree_where_nobody_comes() -> None:
     calls = [jit(of_two_sizes), jit(grad(of_two_sizes)), jit(jitad.jacfwd(of_two_sizes)), jit(hessian(of_two_sizes))]
     for call in calls:

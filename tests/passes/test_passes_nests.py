@@ -77,6 +77,7 @@ def factors(rng: np.random.Generator, m: int, k: int, n: int, dtype: Any = np.fl
     return a.astype(dtype), rng.normal(0.0, 1.0, (k, n)).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_of_products_keep_their_order(dtype: Any) -> None:
@@ -126,6 +127,7 @@ def test_large_products_are_not_left_to_blas() -> None:
     assert np.array_equal(jit(product)(a, b), ordered(a, b, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_gradients_of_products() -> None:
     rng = np.random.default_rng(5)
@@ -279,6 +281,7 @@ def projected(a: Any, b: Any, w: Any, m: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["scores", "projected"])
 def test_products_of_vectors_in_loops(name: str) -> None:
@@ -291,6 +294,7 @@ def test_products_of_vectors_in_loops(name: str) -> None:
     check_grads(lambda a, b, w: f(a, b, w, 9), (a[:9], b, w), order=1)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["scores", "projected"])
 def test_products_of_vectors_raise_what_python_raises(name: str) -> None:

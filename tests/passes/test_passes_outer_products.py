@@ -135,6 +135,7 @@ def test_many_terms() -> None:
         np.testing.assert_allclose(g, e, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_small_ones_are_added_at_once() -> None:
     """The log of a matrix with few elements has no rows; of one known to be small there is none."""

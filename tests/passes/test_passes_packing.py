@@ -68,6 +68,7 @@ def test_structures() -> None:
     assert copies(pairs, p, w, 5) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_rows() -> None:
     rng = np.random.default_rng(1)

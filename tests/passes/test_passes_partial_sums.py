@@ -37,6 +37,7 @@ def differences(z: Any, *args: float) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_paths() -> None:
     rng = np.random.default_rng(0)

@@ -41,6 +41,7 @@ def borders(a: Any, b: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [ring, borders], ids=lambda f: f.__name__)
 def test_any_number_of_iterations(f: Callable[..., float]) -> None:

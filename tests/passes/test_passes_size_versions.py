@@ -132,6 +132,7 @@ def folded(p: Any, q: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [nearest, folded], ids=["nearest", "folded"])
 def test_value_and_derivative_are_one_pass(f: Callable[..., float]) -> None:

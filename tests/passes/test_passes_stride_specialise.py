@@ -48,6 +48,7 @@ def test_any_number_of_columns(f: Callable[..., float]) -> None:
                 np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_differences_with_and_without_the_guess() -> None:
     for columns in (3, 4):

@@ -95,6 +95,7 @@ def on_one_path(x: Any, w: Any) -> float:
 PROGRAMS = [log_sum, by_a_helper, from_one, another_array, fewer, on_one_path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_values_and_gradients(f: Callable[..., float]) -> None:
     strict, fast = jit(f, grad=(0, 1)), jit(f, grad=(0, 1), fastmath=True)
@@ -122,6 +123,7 @@ def test_nothing_asks_which_was_the_highest(f: Callable[..., float], monkeypatch
         ops(f, monkeypatch, fastmath=False)
 
 
+@pytest.mark.slow
 def test_a_chosen_value_without_a_cotangent_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any, w: Any) -> float:
         """What is chosen has no derivative by ``x``, in the first sum, and has one in the second."""

@@ -160,6 +160,7 @@ def test_loops_are_merged(f: Callable[..., Any]) -> None:
     assert str(jit(f).inspect("ir", 0.8, V, 3)).count("func @") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_other_transformations() -> None:
     def f(v: Any) -> Any:
@@ -206,6 +207,7 @@ def generated(count: int, seed: int) -> str:
     return "\n".join([*lines, "    return x + y + s", ""])
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_many_loops(seed: int) -> None:

@@ -76,6 +76,7 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     return called
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
                                         (small_arrays, 15), (views, 10), (recursions, 4),
@@ -88,6 +89,7 @@ def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str],
     assert again - twice < 2.4 * (twice - once)
 
 
+@pytest.mark.slow
 def test_conditions_that_are_made_of_others_are_looked_at_once() -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(conditions, 8, 0)

@@ -40,6 +40,7 @@ def small_mixture() -> tuple[gmm.Mixture, np.ndarray, gmm.Prior]:
     return mixture, rng.normal(size=(5, 4)), gmm.Prior(1.3, 1)
 
 
+@pytest.mark.slow
 def test_mixture_against_matrices() -> None:
     """The loops against the formula with whole matrices."""
     (alphas, means, icf), points, prior = small_mixture()
@@ -70,6 +71,7 @@ def test_gradients() -> None:
     check_grads(treelstm.tree_and_words_loss, (net, tree), order=1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="ADBench's instances are not beside the repository")
 def test_adbench_value() -> None:
     mixture, points, prior = gmm.load_adbench(SHARED / "adbench/gmm/gmm_d10_K25.txt")

@@ -35,6 +35,7 @@ AS_EVER = frozenset(("checkpoint", "checkpoint=True", "checkpoint=2", "fastmath"
 ALL_FEATURES = ("match", "run-time functions", "unions", "trees", "vmap", "checkpoint", "custom_vjp", "custom_jvp")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda p: p.stem)
 def test_once_wrong(path: Path) -> None:
@@ -279,6 +280,7 @@ def _odd_jobs(job: str) -> str:
     return job.upper()
 
 
+@pytest.mark.slow
 def test_workers_that_die_or_find_no_end_are_replaced() -> None:
     with Pool(_odd_jobs, 1, time_limit=0.5) as pool:
         answers = dict(pool.run(["a", "dies", "b", "sleeps", "c"]))

@@ -98,6 +98,7 @@ def nodes(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]
         yield from nodes(child, inside or isinstance(child, (ast.FunctionDef, ast.Lambda)))
 
 
+@pytest.mark.slow
 def test_imports_run_one_way() -> None:
     for prefix, file in FILES:
         module = module_name(prefix, file)
@@ -119,6 +120,7 @@ def within(tree: str) -> Iterator[tuple[str, str]]:
                 yield mine, theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", FOLDERS)
 def test_folders_have_an_order(tree: str) -> None:
     level = {name: k for k, name in enumerate(FOLDERS[tree])}
@@ -161,6 +163,7 @@ FRONT_END = ("columns", "captured", "values", "objects", "callables", "arrays", 
              "operations", "transforms", "trace")
 
 
+@pytest.mark.slow
 def test_the_folders_of_the_front_end_import_one_way() -> None:
     inside = "jitad.frontend."
     files = [(m, f) for m, f in ((module_name(p, f), f) for p, f in FILES) if m.startswith(inside)]

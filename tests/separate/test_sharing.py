@@ -259,6 +259,7 @@ def test_a_separate_function_calls_another() -> None:
     np.testing.assert_allclose(gradient, numerical(plain, X), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_threads_and_no_leak() -> None:
     f = library()
     program = jit(lambda x, s: f(x, s)[0] + np.sum(f(x, s)[1]), grad=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ir.evaluate.fold import same
 from ...ir.graph import Op, Value
-from ...ir.types import BOOL, Scalar, dtype_of
+from ...ir.types import BOOL, Array, Scalar, dtype_of
 from ...ir.window import reads
 from ..analysis.float_facts import never
 
@@ -166,6 +166,21 @@ def _set(op: Op) -> Found:
     return op.operands[0] if reads(op.operands[1], op) else None
 
 
+def _add_slice(op: Op) -> Found:
+    """``a[i:j] += v`` is ``a`` if ``v`` has no elements, or is a negated product over no elements, whose are all −0."""
+    a, v = op.operands[:2]
+    if not isinstance(v.type, Array):
+        return None
+    term = v.op.operands[0].op if v.op is not None and v.op.name == "neg" else None
+    return a if 0 in v.type.dims or term is not None and term.name == "matmul" and _over_nothing(term) else None
+
+
+def _over_nothing(product: Op) -> bool:
+    t = product.operands[0].type
+    assert isinstance(t, Array)
+    return t.dims[t.rank - 2 if product.attrs.get("ta") and t.rank > 1 else t.rank - 1] == 0
+
+
 def _stop(op: Op) -> Found:
     inner = op.operands[0].op
     return inner.result if inner is not None and inner.name in ("stop", "const") else None
@@ -175,5 +190,5 @@ RULES: dict[str, Callable[[Op], Found]] = {
     **dict.fromkeys(OPPOSITE, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
     "not": _not, "select": _select, "sub": _sub, "add": _add, "maximum": _extreme, "minimum": _extreme, "pow": _pow,
     "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set, "add_at": _nothing_added,
-    "stop": _stop,
+    "stop": _stop, "add_slice": _add_slice,
 }

@@ -29,11 +29,12 @@ from ...ir.clone import clone_blocks, clone_function
 from ...ir.graph import Edge, Function, Module, Op, Value
 from ...ir.ops import Axis
 from ...ir.signature import signature
-from ...ir.types import Array
+from ...ir.types import Array, join
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import set_term
 from ..analysis.loops import LoopForest, counted, loop_forest
 from ..analysis.sizes import Size, Solver
+from .callee_versions import CalleeVersions
 from .shape_inference import retype
 
 SIZES = range(2, 5)
@@ -66,7 +67,7 @@ def size_versions(module: Module) -> bool:
     for name in reversed(graph.order):                           # callers first
         if "likely" in module.functions[name].attrs:
             _pass_on(module, module.functions[name])
-    changed = False
+    changed, callees = False, CalleeVersions(module)
     for name, func in list(module.functions.items()):
         likely: Sequence[Likely] = func.attrs.pop("likely", ())
         if likely and name not in graph.recursive and "checkpoint" not in func.attrs \
@@ -77,9 +78,25 @@ def size_versions(module: Module) -> bool:
                 _join(func)
                 retype(module, func)
             else:
-                _add_function(module, func, sizes, caller)
+                func = _add_function(module, func, sizes, caller)
+            callees.run(func, None if caller is None else 1)
             changed = True
     return changed
+
+
+def inlined_sizes(module: Module) -> bool:
+    """Infer the types of versions again, with the functions that were inlined; returns True if there are versions."""
+    found = [func for func in module.functions.values() if any(_is_learnt(op) for op in func.all_ops())]
+    for func in found:
+        retype(module, func)
+    return bool(found)
+
+
+def _is_learnt(op: Op) -> bool:
+    """True if ``op`` is where a version states the sizes of a parameter."""
+    before = op.operands[0].type if op.name == "as_type" else None
+    return isinstance(before, Array) and None in before.dims and before != op.result.type \
+        and join(before, op.result.type) == before
 
 
 def _pass_on(module: Module, func: Function) -> None:
@@ -203,7 +220,7 @@ def _caller_of_derivative(module: Module, name: str) -> Op | None:
     return calls[0] if module.derived[derived].kind == "vjp" and not again else None
 
 
-def _add_function(module: Module, func: Function, likely: Sequence[Likely], call: Op) -> None:
+def _add_function(module: Module, func: Function, likely: Sequence[Likely], call: Op) -> Function:
     """Make the version a function of its own, which ``call`` differentiates where its arguments have these sizes.
 
     In one function, what both versions end with would lie between the loops of a version and their reverse loops.
@@ -229,6 +246,7 @@ def _add_function(module: Module, func: Function, likely: Sequence[Likely], call
     b.at(whole)
     results = b.call_then(name, call.operands, [p.type for p in edge.block.params[:len(results)]])
     b.jump(edge.block, [*results, *edge.args])
+    return version
 
 
 def _join(func: Function) -> None:
