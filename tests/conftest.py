@@ -1,8 +1,8 @@
 """Settings of all tests: the verifier runs after every stage, in every fourth test after every pass; machine code is
 compiled and not read from disk; hypothesis has no time limit.
 
-``pytest --first`` runs the first case of each test, and no test that is marked ``slow``, one that takes more than a
-second; the verifier runs after stages only (``make check``).
+``pytest --first`` runs the first case of each test, and no test that is marked ``slow``, one that takes more
+than half a second; the verifier runs after stages only (``make check``).
 ``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``); ``--long even`` and ``--long odd`` run every other one
 of them, and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked

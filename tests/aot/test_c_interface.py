@@ -79,6 +79,7 @@ def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> N
     assert value[0] == expected[0]
 
 
+@pytest.mark.slow
 def test_other_derivatives(loaded: ctypes.CDLL) -> None:
     gradient = jit(programs.curve, grad=True).grad(W, X, Y)
     along, value, tangent, product = np.array([0.3, -0.2]), np.zeros(1), np.zeros(1), np.zeros(2)
@@ -269,6 +270,7 @@ def test_the_cmake_package(folder: Path) -> None:
     assert run("./caller", cwd=build).startswith("gradient of 2")
 
 
+@pytest.mark.slow
 @needs("pkg-config")
 def test_the_pkg_config_file(folder: Path) -> None:
     flags = run("pkg-config", "--cflags", "--libs", folder / "all.pc", cwd=folder).split()

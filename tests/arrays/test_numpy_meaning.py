@@ -269,6 +269,7 @@ def test_fsum_is_exact(numbers: list[float]) -> None:
     alike(lambda *xs: math.fsum([True, *xs]), *numbers)
 
 
+@pytest.mark.slow
 def test_fsum_of_many_numbers_and_its_slopes() -> None:
     rng = np.random.default_rng(0)
     total, slopes = jit(lambda a: math.fsum(a)), jit(grad(lambda a: math.fsum(v * v for v in a)))

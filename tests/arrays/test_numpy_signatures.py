@@ -50,6 +50,7 @@ def test_results_go_into_arrays(fun: Callable[..., Any]) -> None:
     assert_alike(jit(fun)(A, B), fun(A, B), rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_derivatives_go_through_out() -> None:
     check_grads(lambda a, b: np.sum(into_rows(a, b) ** 2), (A, B), order=2)
     check_grads(lambda a, b: np.sum(into_itself(a, b)[0] * b), (A + 0.1, B), order=1)

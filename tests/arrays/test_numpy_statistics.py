@@ -111,6 +111,7 @@ def single(c):
     return np.nanmax(c), np.nanstd(c), np.nancumsum(c)
 
 
+@pytest.mark.slow
 def test_nan_is_skipped():
     f = jit(skipping)
     for n in (3, 5, 20):

@@ -235,6 +235,7 @@ def shared_walk(n: int, x: float) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_python_threads_have_their_own_state() -> None:
     """The lock is released during the long call."""
     f, seen = jit(long_walk, flush_subnormals=True), []

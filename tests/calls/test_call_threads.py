@@ -94,6 +94,7 @@ def test_deep_recursion_raises_in_every_thread() -> None:
     assert both() == in_thread(both) == both() == 1000
 
 
+@pytest.mark.slow
 def test_threads_run_side_by_side() -> None:
     """While one thread runs a long body, another makes progress."""
     f = enter(counted_loop())

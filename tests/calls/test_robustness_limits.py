@@ -82,6 +82,7 @@ def test_recursion_a_million_deep() -> None:
     assert "RecursionError" in recurses()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1 << 19, 1 << 26])
 def test_recursion_in_threads_of_any_stack(size: int) -> None:
     recurses()                                                        # compiled

@@ -223,6 +223,7 @@ def around(node: Any, n: Any) -> Any:
     return out
 
 
+@pytest.mark.slow
 def test_nodes_are_changed() -> None:
     def f(n: Any, x: Any) -> Any:
         return around(changed(n, x), 2 * n)

@@ -213,6 +213,7 @@ def three_steps(i, mu):
     return x
 
 
+@pytest.mark.slow
 def test_vmap_over_streams() -> None:
     i = np.arange(5)
     got = jit(vmap(three_steps, (0, None)))(i, 1.0)
@@ -221,6 +222,7 @@ def test_vmap_over_streams() -> None:
     np.testing.assert_allclose(slopes, np.full(5, 4.0))
 
 
+@pytest.mark.slow
 def test_vmap_over_generators() -> None:
     def draw(rng):
         rng = rng.copy()

@@ -206,6 +206,7 @@ def evaluate(e: Expr, x: float) -> Any:
 EXPRESSION = Add(Mul(Num(2.0), Mul(Var("x"), Var("y"))), Add(Num(3.0), Mul(Var("x"), Num(0.5))))
 
 
+@pytest.mark.slow
 def test_a_union_of_classes() -> None:
     check(evaluate, EXPRESSION, 1.5)
     assert grad(evaluate, 1)(EXPRESSION, 1.5) == pytest.approx(8 * 1.5 + 0.5)
@@ -227,6 +228,7 @@ def rose_counted(r: Rose) -> Any:
 ROSE = Rose(0.5, [Rose(0.7), Rose(0.2, [Rose(0.1), Rose(0.4), Rose(1.1)]), Rose(0.9, [Rose(2.0)])])
 
 
+@pytest.mark.slow
 def test_lists_of_children() -> None:
     check(rose_total, ROSE)
     check(rose_counted, ROSE)

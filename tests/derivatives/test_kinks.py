@@ -79,6 +79,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return tuple(module.FUNCTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluate", [lambda f, x: jit(f)(x), interpret], ids=["compiled", "by definition"])
 def test_every_row_of_the_documented_table(documented: Any, evaluate: Any) -> None:
     table = rows()

@@ -510,6 +510,7 @@ def leaves_equal(a: Any, b: Any) -> None:
         np.testing.assert_allclose(x, y)
 
 
+@pytest.mark.slow
 def test_what_comes_beside_the_result() -> None:
     x = np.array([1.0, 2.0])
     want = {"a": np.sin(x) * 2, "b": 4.0}, (6.0, 3)

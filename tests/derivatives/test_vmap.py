@@ -75,6 +75,7 @@ class Model:
     name: str = "model"
 
 
+@pytest.mark.slow
 def test_trees() -> None:
     out = vmap(lambda p: {"sum": p["a"] + p["b"][0], "rest": (p["b"][1] * 2, None, "text")})({"a": X, "b": [X, A]})
     close(out["sum"], 2 * X)
@@ -105,6 +106,7 @@ def test_what_all_elements_share() -> None:
 
 # --- programs ---------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_control_flow() -> None:
     close(vmap(root)(X), np.sqrt(X))
     close(vmap(grad(root))(X), 0.5 / np.sqrt(X))
@@ -182,6 +184,7 @@ def test_forward_mode_and_pullbacks() -> None:
     jitad.check_grads(lambda k, x: vmap(lambda e: root(e * k) * k)(x), (1.5, X), order=1)
 
 
+@pytest.mark.slow
 def test_callables_whose_parameters_have_no_names() -> None:
     """Pullbacks, linear functions, and builtins without a known signature."""
     def rows(v: Any) -> Any:

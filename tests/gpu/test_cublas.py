@@ -101,6 +101,7 @@ def test_gradients(library: FakeCublas) -> None:
     assert [c[:3] for c in library.calls] == [("cublasDgemm_v2", 0, 0), ("cublasDgemm_v2", 0, 1)]
 
 
+@pytest.mark.slow
 def test_generated_kernels_are_taken(library: FakeCublas, monkeypatch: pytest.MonkeyPatch) -> None:
     """For small matrices, integers, empty sums, matrices with gaps both ways; with JITAD_CUBLAS=0 always."""
     product = jit(lambda a, b: a @ b, target="cuda")

@@ -157,6 +157,7 @@ def roots(x: float, p: Any) -> Any:
     return float(s) + 0.0 * np.tanh((v * p[::-1]).sum() + w.sum())
 
 
+@pytest.mark.slow
 def test_a_failed_kernel_explains_what_the_host_makes_of_its_results() -> None:
     f = jit(roots, target="cuda-sim", grad=(0, 1))
     with pytest.raises(IndexError, match="index 1 is out of bounds for axis 0 with size 1"):

@@ -58,5 +58,6 @@ def test_run_lines(folder: str) -> None:
             filetest.check_runs(test, module, [partial(on_device, driver)])
 
 
+@pytest.mark.slow
 def test_most_files_are_run() -> None:
     assert sum(_module(filetest.read(path)) is not None for path in map(Path, FILES)) > 60

@@ -33,6 +33,7 @@ def test_a_sample_of_the_corpus_assembles_everywhere(tmp_path: Path) -> None:
             assembled(image, arch, tmp_path)
 
 
+@pytest.mark.slow
 def test_products_in_tiles() -> None:
     driver = SimulatedDriver(checked=True, order=2)
     products = compiled(lambda a, b, c: (a @ b, a.T @ c, c @ b.T, np.stack((a, c)) @ np.stack((b, b))),

@@ -219,6 +219,7 @@ def test_additions(dtype: Any) -> None:
                      rtol=1e-5 if dtype == np.float32 else 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_gradients_of_gathers() -> None:
     for fun in (lambda x, i: (x[i] ** 2).sum(), lambda x, i: (x.reshape(-1, 4)[i] ** 3).sum()):

@@ -56,6 +56,7 @@ def test_ptx_is_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert to_ptx(dataclasses.replace(AXPY, kernels=(wider,)), "sm_90") == "other"
 
 
+@pytest.mark.slow
 @needs_ptxas
 @pytest.mark.skipif(cuda_toolkit.program("nvdisasm") is None,
                     reason="nvdisasm is not there: pip install nvidia-cuda-nvdisasm, or set CUDA_HOME")

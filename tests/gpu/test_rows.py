@@ -117,6 +117,7 @@ def test_arrays_that_are_read_again(few_rows: None) -> None:
         compare(compiled(fun, RNG.normal(size=(5, 40)), 3), SimulatedDriver(checked=True))
 
 
+@pytest.mark.slow
 def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The warps of a block share the iterations for 32 columns, unless there are many columns."""
     def columns(x: Any) -> Any:

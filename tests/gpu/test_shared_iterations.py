@@ -43,6 +43,7 @@ def triangle(x: Any) -> Any:
     return out
 
 
+@pytest.mark.slow
 def test_inner_loops() -> None:
     for fun, shapes in ((stencil, ((3, 2), (2, 300), (40, 5))), (triangle, ((1, 1), (40, 40), (140, 140)))):
         case = compiled(fun, np.ones((4, 4)))
@@ -54,6 +55,7 @@ def test_inner_loops() -> None:
     compare(dataclasses.replace(slope, given=[RNG.normal(size=(40, 40))]), SimulatedDriver(checked=True))
 
 
+@pytest.mark.slow
 def test_rows_of_rows() -> None:
     """``vmap`` of ``vmap`` stores where the results belong; so does a row that is made first, if it is as long."""
     def halved(x: float, most: float) -> float:

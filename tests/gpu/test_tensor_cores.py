@@ -35,6 +35,7 @@ def numbers(*shape: int) -> Any:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_rounded_products(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With edges, of stacks, added to what is there, and turned in gradients; f64 is not rounded."""

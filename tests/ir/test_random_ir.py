@@ -22,6 +22,7 @@ KINDS = [(seed, False) for seed in SEEDS] + [(seed, True) for seed in range(100,
 ROOTS = ["main"]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(PASSES_BY_NAME.keys() - {"differentiate"}))
 def test_each_pass_keeps_the_meaning(name: str) -> None:

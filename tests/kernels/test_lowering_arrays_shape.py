@@ -330,6 +330,7 @@ def test_sizes_that_only_happen_to_be_equal_do_not_group():
     assert groups(lambda b, x, y: [b.exp(x), b.exp(y)], X, Y) == [["exp"], ["exp"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 def test_part_of_a_matrix_is_transposed(dtype: str) -> None:
     """By the routine, which takes rows of constant number too; squares are cut off and columns are missing."""

@@ -698,6 +698,7 @@ def pulled_back_where_it_is_a_float(x, p):
 P = np.array([0.5, 0.75, -0.25])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", (0.4, -0.4, 0.8))
 def test_cotangents_of_variants_that_are_not_there_are_nothing(x):
     """Neither their sizes, nor the arbitrary contents of their columns."""

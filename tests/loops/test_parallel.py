@@ -277,6 +277,7 @@ def test_sums_of_nothing_and_of_minus_zero() -> None:
         assert same(several(X, n), wide(X, n))
 
 
+@pytest.mark.slow
 def test_the_best_where_some_are_no_number() -> None:
     for n in (50, 7, 3):
         assert same(jit(with_nan, parallel=True)(X[:n], K[:n]), with_nan(X[:n], K[:n]))
@@ -677,6 +678,7 @@ def walks(z: Any, drift: Any) -> Any:
     return math.exp(-drift) * total / len(z)
 
 
+@pytest.mark.slow
 def test_iterations_for_lanes_are_recomputed_on_several_threads_too() -> None:
     """Saved states would be rows of arrays, to which lanes do not store: 7 times the time of one thread."""
     f = jit(walks, grad=(0, 1), parallel=True)
@@ -929,6 +931,7 @@ def spins(n: Any, busy: Any) -> Any:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["everywhere", "first", "last"])
 def test_an_interrupt_ends_all_threads(where: str) -> None:
     """Also if the thread that handles signals has no work left."""

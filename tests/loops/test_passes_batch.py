@@ -29,6 +29,7 @@ def looped(f: Callable[[Any, Any], Any], w: Any, rows: Any) -> Any:
     return np.array([one(w, x) for x in rows])
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients(name: str) -> None:
@@ -71,6 +72,7 @@ def test_products_become_matrix_products() -> None:
     np.testing.assert_allclose(by_hand(W, ROWS), np.exp(ROWS @ W.T), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_loops_that_stay() -> None:
     """What goes from one iteration to the next is not touched; what depends on its number is."""
     @jit
@@ -110,6 +112,7 @@ def test_loops_that_stay() -> None:
     assert products(counting, w, ROWS) == [True]
 
 
+@pytest.mark.slow
 def test_rows_in_a_row_are_a_slice() -> None:
     """Rows whose numbers count with the iterations are not copied, wherever they begin."""
     @jit(grad=(0, 1))

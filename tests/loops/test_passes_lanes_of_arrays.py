@@ -134,6 +134,7 @@ def choices(score: Any, move: Any) -> Any:
     return best_of, after
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 16, 23])
 def test_choices(n: int) -> None:
@@ -185,6 +186,7 @@ def conditional(z: Any, strike: float, scale: float) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_conditional_sums_of_gradients() -> None:
     z = RNG.normal(size=(37, 6))
     fast = jit(conditional, grad=(1, 2))

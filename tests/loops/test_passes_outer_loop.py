@@ -251,6 +251,7 @@ def test_iterations_that_depend_on_each_other(f: Callable[..., Any]) -> None:
         same(jit(f)(*args), f(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [filtered, product, columns, covariances, bags, lambda x, q: rows(x, q)[1],
                                lambda x, q: downwards(x, q)[1]])

@@ -80,6 +80,7 @@ def masked(f: Any, *args: Any) -> bool:
     return " any " in f.inspect("optimized", *args)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_values(f: Callable[[Any], Any]) -> None:

@@ -98,6 +98,7 @@ def test_the_first_failure_is_the_one_that_is_raised() -> None:
     assert failing_line(x, y) == 3
 
 
+@pytest.mark.slow
 def test_second_derivatives_and_meaning() -> None:
     check_grads(entropy, (X[:6],), order=2)
     assert interpret(entropy, X[:6]) == pytest.approx(entropy(X[:6]))

@@ -48,6 +48,7 @@ def product(points: Any, weights: Any) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [nearest, largest, product], ids=lambda f: f.__name__)
 def test_gradients(f: Any) -> None:
     rng = np.random.default_rng(0)

@@ -99,6 +99,7 @@ PROGRAMS: list[Callable[..., float]] = [columns, rows, blocks, transposed, one_e
 Q = np.random.default_rng(0).normal(0.0, 1.0, (4, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_agrees_with_numpy_and_the_interpreter(f: Callable[..., float]) -> None:

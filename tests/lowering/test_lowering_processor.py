@@ -62,6 +62,7 @@ def test_only_the_features_of_the_name_are_used(monkeypatch: pytest.MonkeyPatch)
     assert "+sse4.2" in chosen.features.split(",") and "avx" not in chosen.features
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["no-processor", "i386", 'a "b"', "x86-64-v9"])
 def test_an_unknown_name_is_refused_with_those_that_there_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"LLVM knows no 64-bit processor of this name; valid names are native, "

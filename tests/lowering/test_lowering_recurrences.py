@@ -228,6 +228,7 @@ def envelope(x, attack, release):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not llvm.get_default_triple().startswith("x86_64"), reason="instructions of x86-64")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_selections_with_one_condition_in_a_recurrence_read_a_mask(dtype, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,7 @@ def spread(x, w, n):
     return np.sum(cells * cells)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction of x86")
 def test_cells_are_computed_again_by_the_instruction(monkeypatch):
     """Without AVX-512 vectors of indices are slower."""

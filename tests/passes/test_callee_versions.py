@@ -115,6 +115,7 @@ def test_gradients_for_these_sizes_and_others(name: str) -> None:
     check_grads(f, arguments(rng, 17, 3), order=1, modes=("rev",))
 
 
+@pytest.mark.slow
 def test_a_singular_matrix_is_told() -> None:
     z, f, q = arguments(np.random.default_rng(1), 18, 3)
     compiled = jit(over_rows(whitened), grad=(0, 1))
@@ -123,11 +124,13 @@ def test_a_singular_matrix_is_told() -> None:
         compiled.value_and_grad(z, -q, q)
 
 
+@pytest.mark.slow
 def test_forward_mode_has_its_rules() -> None:
     """Versions that are not differentiated in reverse mode only leave functions with a rule as they are."""
     check_grads(over_rows(unit), arguments(np.random.default_rng(2), 17, 2), order=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["filtered", "custom_vjp"])
 def test_values(name: str) -> None:
     rng, f = np.random.default_rng(3), PROGRAMS[name]

@@ -78,6 +78,7 @@ def gammas(S: Any, K: Any, T: Any, r: Any, v: Any) -> Any:
     return hvp(total, (S,), (np.ones_like(S),))
 
 
+@pytest.mark.slow
 def test_a_second_derivative_is_its_closed_form() -> None:
     """Of four functions and five quotients of Black and Scholes' gamma two and three are left, as on paper."""
     rng = np.random.default_rng(0)

@@ -57,6 +57,7 @@ def copies(f: Callable[..., float], *args: Any) -> int:
     return str(jit(f).inspect("optimized", *args)).count(" = copy ")
 
 
+@pytest.mark.slow
 def test_structures() -> None:
     rng = np.random.default_rng(0)
     compiled = jit(pairs, grad=(0, 1))

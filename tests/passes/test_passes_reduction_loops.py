@@ -85,6 +85,7 @@ def test_values(f: Callable[..., Any]) -> None:
     assert ("sum {axes" in text or "max {axes" in text) == (f not in BECOME_LOOPS)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", BECOME_LOOPS)
 def test_gradients(f: Callable[..., Any]) -> None:

@@ -71,6 +71,7 @@ def test_any_other_size(f: Callable[..., float]) -> None:
     check_grads(f, (rng.normal(size=(16, 2)), rng.normal(size=(16, 2)), rng.normal(size=2)), order=1)
 
 
+@pytest.mark.slow
 def test_result_and_second_derivative() -> None:
     rng = np.random.default_rng(1)
     f, at = jit(rows), [rng.normal(size=s) for s in ((17, 2), (17, 2), (2,))]

@@ -34,6 +34,7 @@ def turned(x: Any, m: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [distances, turned], ids=lambda f: f.__name__)
 def test_any_number_of_columns(f: Callable[..., float]) -> None:
     rng = np.random.default_rng(0)

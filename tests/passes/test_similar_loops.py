@@ -132,6 +132,7 @@ PROGRAMS = [numbers, sums, read_later, stores, nests, early_ends, narrow, intege
 V = np.array([0.3, 1.2, -0.7, 0.9, 0.4])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("n", [0, 1, 5])
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)

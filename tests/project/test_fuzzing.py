@@ -155,6 +155,7 @@ def test_compiled_in_other_ways() -> None:
     assert exact.what == "ok" and "fastmath" not in exact.counts
 
 
+@pytest.mark.slow
 def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() -> None:
     """The derivative is 1; by differences it is a little less, and then `int` gives 0."""
     source = "from jitad import grad\n\n\ndef main(x):\n    return x * (1 + int(grad(lambda z: z + x)(x)))\n\n\n"

@@ -129,6 +129,7 @@ def test_folders_have_an_order(tree: str) -> None:
         assert level[theirs.split(".")[0]] < level[mine.split(".")[0]], f"{tree}: {mine} imports {theirs}"
 
 
+@pytest.mark.slow
 def test_passes_of_different_folders_are_apart() -> None:
     for mine, theirs in within("jitad.passes"):
         assert theirs.split(".")[0] == "analysis", f"passes: {mine} imports {theirs}"

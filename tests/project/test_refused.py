@@ -39,6 +39,7 @@ def outcome(code: str, scope: dict[str, Any]) -> tuple[str, BaseException | None
     return printed.getvalue(), error
 
 
+@pytest.mark.slow
 def test_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PAGE.parent)
     page = PAGE.read_text(encoding="utf-8")

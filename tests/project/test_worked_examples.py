@@ -330,6 +330,7 @@ def own_derivative(x: float) -> float:
     return grad(lambda y: own_derivative(y - 1))(x)
 
 
+@pytest.mark.slow
 def test_own_derivative() -> None:
     """A function defined by its own derivative, to the order given by the argument."""
     f = jit(own_derivative)

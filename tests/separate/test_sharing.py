@@ -31,6 +31,7 @@ def library() -> Any:
 X = np.array([0.5, -1.0, 2.0, 0.25, -0.125])
 
 
+@pytest.mark.slow
 def test_four_programs_link_to_one_function() -> None:
     f = library()
 
@@ -152,6 +153,7 @@ def test_recursion_with_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(by_w, b, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_exceptions_have_their_lines_and_calls() -> None:
     @jit(separate=True)
     def checked(x, i):                              # type: ignore[no-untyped-def]
