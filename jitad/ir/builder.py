@@ -94,6 +94,13 @@ class Builder:
             raise OverflowError(f"Python integer {python} out of bounds for {type.np}")
         return self.emit_op("const", (), value=python, type=type).result
 
+    def again(self, v: Value) -> Value:
+        """``v``; if it is a constant, the same constant here, since it may be defined where it does not dominate."""
+        if v.const is None:
+            return v
+        assert isinstance(v.type, Scalar)
+        return self.const(v.const, v.type)
+
     def undef(self, type: Type) -> Value:
         """A value for paths on which it is never read."""
         return self.emit_op("undef", (), type=type).result

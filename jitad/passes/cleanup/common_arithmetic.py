@@ -69,7 +69,7 @@ def _hoist(block: Block, one: Block, two: Block, values: dict[Value, Value]) -> 
     b = Builder(block)
     for op in moved:
         if op.block is one:
-            op.operands = [v if v.const is None else b.const(v.const, v.type) for v in op.operands]  # type: ignore[arg-type]
+            op.operands = [b.again(v) for v in op.operands]
             op.block = block
             block.ops.append(op)
     block.term = term
@@ -125,7 +125,7 @@ def _sink_one(block: Block, p: Value, edges: list[Edge], ops: list[Op]) -> Value
         edge.args[q.index] = op.operands[k]
     rest, term, block.ops, block.term = block.ops, block.term, [], None
     b = Builder(block, one.loc)
-    operands = [b.const(x.const, x.type) if x.const is not None else x for x in one.operands]  # type: ignore[arg-type]
+    operands = [b.again(v) for v in one.operands]
     operands[k] = q
     new = b.emit_op(one.name, operands, **one.attrs)
     new.results, p.owner, p.index = [p], new, 0

@@ -187,7 +187,7 @@ def _count(step: _Step, fits: list[bool]) -> None:
 def _trip(b: Builder, step: _Step, start: Value, fits: list[bool]) -> tuple[Value, Value]:
     """Emit the trip count, and the first value that is not within all bounds."""
     up, inclusive = step.sign > 0, any(within for _, within in step.bounds)
-    ends = [v if v.const is None else b.const(v.const) for v, _ in step.bounds]
+    ends = [b.again(v) for v, _ in step.bounds]
     if inclusive:
         ends = [v if within else b.sub(v, step.sign) for v, (_, within) in zip(ends, step.bounds)]
     near = ends[fits.index(True)]

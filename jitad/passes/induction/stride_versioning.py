@@ -41,7 +41,7 @@ class Stride:
 
     def step_at(self, b: Builder) -> Value:
         """The step where ``b`` builds; a constant may be defined in the loop."""
-        return self.step if self.step.const is None else b.const(self.step.const)
+        return b.again(self.step)
 
 
 def stride_versioning(module: Module) -> None:

@@ -313,7 +313,7 @@ def _before(loop: Loop, e: Element, array: Value) -> tuple[list[Value], Value]:
     assert preheader is not None and isinstance(e.param.type, Array)
     term, preheader.term = preheader.term, None
     b = Builder(preheader, e.updates[0].loc)
-    index = [v if v.const is None else b.const(v.const) for v in e.index]
+    index = [b.again(v) for v in e.index]
     start = b.const(0.0, e.param.type.dtype) if e.reordered else b.get(array, *index)
     preheader.term = term
     return index, start

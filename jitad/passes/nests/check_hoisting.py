@@ -226,7 +226,7 @@ class _InOrder:
         return time
 
     def _trip(self, loop: Loop) -> Value:
-        return _fixed(self.b, self.regular.known[loop].trip)
+        return self.b.again(self.regular.known[loop].trip)
 
     def _unless(self, empty: list[Value], holds: Value) -> Value:
         for condition in empty:
@@ -245,14 +245,10 @@ class _InOrder:
         assert test is not None
         b.loc = c.op.loc
         failing = b.maximum(c.size, c.first) if c.first else c.size
-        b.check(holds, c.op.attrs["exc"], *(failing if c.loops and v is test.operands[0] else _fixed(b, v)
+        b.check(holds, c.op.attrs["exc"], *(failing if c.loops and v is test.operands[0] else b.again(v)
                                             for v in c.op.operands[1:]))
 
 
 def _block(c: _IndexCheck) -> Block:
     assert c.op.block is not None
     return c.op.block
-
-
-def _fixed(b: Builder, v: Value) -> Value:
-    return v if v.const is None else b.const(v.const, v.type)       # type: ignore[arg-type]

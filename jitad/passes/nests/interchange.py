@@ -219,7 +219,7 @@ def _rebuild(func: Function, regular: Regular, nest: _Nest) -> None:
     start = outer.entry_edge().args[1]
     b = Builder(before, nest.update.loc)
     before.term = None
-    trips = {x: _fixed(b, regular.known[x].trip) for x in nest.loops}
+    trips = {x: b.again(regular.known[x].trip) for x in nest.loops}
     some = b.const(True)
     for x in nest.loops[1:]:
         some = b.and_(some, b.lt(0, trips[x]))
@@ -231,10 +231,6 @@ def _rebuild(func: Function, regular: Regular, nest: _Nest) -> None:
         b.jump(behind, [value])
     b.at(enter)
     _Emitter(func, regular, nest, trips).loops(b, start, leave)
-
-
-def _fixed(b: Builder, v: Value) -> Value:
-    return v if v.const is None else b.const(v.const, I64)
 
 
 class _Emitter:
@@ -295,6 +291,4 @@ class _Emitter:
             b.block.ops.append(copy)
 
     def _here(self, b: Builder, v: Value) -> Value:
-        if v in self.values:
-            return self.values[v]
-        return v if v.const is None else b.const(v.const, v.type)    # type: ignore[arg-type]
+        return self.values[v] if v in self.values else b.again(v)

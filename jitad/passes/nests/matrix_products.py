@@ -277,7 +277,7 @@ class _Chunks:
         carried = [head.add_param(p.type, p.hint) for p in loop.head.params[1:]]
         b = Builder(before, loc)
         before.term = None
-        trip = _fixed(b, known.trip)
+        trip = b.again(known.trip)
         count = b.floordiv(b.add(trip, ROWS - 1), ROWS)
         ready = [self._operands(b, p) for p in products]
         b.jump(head, [b.const(0), *entry.args[1:]])
@@ -297,9 +297,9 @@ class _Chunks:
         Sizes are limited by the arrays: if the loops go further, no element of the product is read.
         """
         f = p.right
-        trip = _fixed(b, self.regular.known[p.rows].trip)
-        columns = f.size(b) if p.columns is None else _fixed(b, self.regular.known[p.columns].trip)
-        depth = f.size(b, of_sums=True) if isinstance(p.sums, Op) else _fixed(b, self.regular.known[p.sums].trip)
+        trip = b.again(self.regular.known[p.rows].trip)
+        columns = f.size(b) if p.columns is None else b.again(self.regular.known[p.columns].trip)
+        depth = f.size(b, of_sums=True) if isinstance(p.sums, Op) else b.again(self.regular.known[p.sums].trip)
         depth = f.limited(b, p.left.limited(b, _size(b, depth), of_sums=True), of_sums=True)
         columns = f.limited(b, _size(b, columns))
         right = f.matrix(b, f.vectors(b, columns, depth), b.const(0), columns, depth)
@@ -379,7 +379,3 @@ def _size(b: Builder, trip: Value) -> Value:
     known = trip.op is not None and (trip.op.name == "dim" or trip.op.name == "maximum" and
                                      any((v.const or -1) >= 0 for v in trip.op.operands))
     return trip if known else b.maximum(trip, 0)
-
-
-def _fixed(b: Builder, v: Value) -> Value:
-    return v if v.const is None else b.const(v.const, I64)

@@ -92,8 +92,7 @@ class Strips:
         return copies[loop.head]
 
     def _fixed(self, b: Builder, loop: Loop) -> Value:
-        trip = self.w.regular.known[loop].trip
-        return trip if trip.const is None else b.const(trip.const)
+        return b.again(self.w.regular.known[loop].trip)
 
     def _keep(self) -> list[Value]:
         """Let the loop store what the chain reads, and pass the chain; returns the arrays at the end of an iteration.
@@ -219,7 +218,7 @@ class _Chain:
         self._emit(b, k)
         inside = self._loops(b, k + 1, inside)
         following = b.add(counter, 1)
-        again = b.lt(following, trip if trip.const is None else b.const(trip.const))
+        again = b.lt(following, b.again(trip))
         b.branch(again, head, [following, *inside], behind, inside)
         b.at(behind)
         return [behind.add_param(a.type, a.hint) for a in arrays]

@@ -207,7 +207,7 @@ class _Outliner:
         """Define a value from outside in the function, unless it is passed."""
         if v not in values:
             if v.op is None or _is_literal(v):
-                values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)      # type: ignore[arg-type]
+                values[v] = b.undef(v.type) if v.const is None else b.again(v)
             else:
                 given = {x: self._make_again(b, x, values) for x in v.op.operands}
                 assert b.block is not None

@@ -7,6 +7,7 @@ Files, in reading order::
     size_numbering     one value for each size
     equal_sizes        sizes that checks compare become one value, ahead of what is computed from either
     size_versions      a version of a function for the small sizes of the first call
+    callee_versions    copies of the functions that such a version calls
     shape_specialise   sizes that checks have established, put into types
     shape_inference    types inferred again, where sizes have become known
     short_axes         sums along an axis of few elements, as sums of slices

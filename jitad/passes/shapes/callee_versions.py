@@ -73,10 +73,11 @@ class CalleeVersions:
             self.active.add(func.name)
             copy = self._inferred(func, types, order if rule is None else _order_within(rule))
             self.active.remove(func.name)
-            self.copies[key] = copy.name
-            if rule is not None and not self._copy_rule(copy, rule):
+            self.copies[key] = copy.name                     # before its rule, whose functions may call it
+            if rule is None or self._copy_rule(copy, rule):
+                _stay(func)
+            else:
                 self.copies[key] = None
-            _stay(func)
         return self.copies[key]
 
     def _inferred(self, func: Function, types: Sequence[Type], order: int | None) -> Function:
