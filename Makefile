@@ -46,7 +46,7 @@ all: $(VENV)/.test ## both, in one run; PART=even or PART=odd: every other one o
 cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
 	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \
 		if JITAD_CPU=$$cpu $(PY) -c "from jitad.lowering.jit.cpu import target; target()" 2>/dev/null; then \
-			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(TESTS) --first $(CODE) || status=1; \
+			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(TESTS) --first --slow $(CODE) || status=1; \
 		else echo "JITAD_CPU=$$cpu: not on this machine"; fi; done; exit $$status
 
 fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from the clock), WORKERS=2
