@@ -181,7 +181,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "check_elimination", _Step(check_elimination)),
     ("adjoint", "equal_sizes", _Step(equal_sizes)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "fuse_accumulate", _Step(fuse_accumulate)),
+    ("adjoint", "fuse_accumulate", _then(fuse_accumulate, _DCE)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
