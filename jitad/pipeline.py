@@ -187,7 +187,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
-    ("adjoint", "branch_accesses", _Step(branch_accesses)),
+    ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", _CSE),
     ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
@@ -239,6 +239,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
     ("optimized", "loop_pre", _Step(loop_pre)),          # lanes read no element at an index that a lane has chosen
+    ("optimized", "neighbour_updates", lambda module, roots: neighbour_updates(module, last=True)),
     ("optimized", "outer_loop", _Step(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),

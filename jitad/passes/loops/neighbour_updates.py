@@ -25,6 +25,10 @@ but not written until it is final::
       g3 = add_at g2, b, i+1
       branch …, ^loop(i-1, g3)                  branch …, ^loop(i-1, g1, a)
 
+The adjoint of a recurrence in an array, ``x[i+1] = f(x[i])``, reads and clears each element where it is reached last,
+and the iteration before has added to it.  Then only the read takes what is pending, and no iteration waits for a store.
+As lanes need not wait either, these groups come before ``outer_loop``, the others behind it (``last``).
+
 The elements that are added to form *groups*: those of a group are reached one after another, at constant distances in
 iterations.  Rows ``i - 1`` and ``i + 1`` of a matrix are two groups.  With several groups, elements of one may be those
 of another as well, so the order may change; then all additions must be ``acc``.
@@ -33,7 +37,7 @@ of another as well, so the order may change; then all additions must be ``acc``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
 from ...ir.graph import Edge, Module, Op, Value
@@ -59,17 +63,19 @@ class Group:
     """Additions to elements that a loop reaches one after another; one op may be a ``set``.
 
     ``members``: each op with its position, in the order of execution.  In iteration ``k``, an op of position ``m``
-    updates element ``k + m`` of the sequence.
+    updates element ``k + m`` of the sequence.  ``reads``: loads that reach an element last, at the position ``read``.
     """
 
     step: list[int]
     first: Forms
     members: list[tuple[Op, int]]
+    reads: list[Op] = field(default_factory=list)
+    read: int = 0
 
     @property
     def last(self) -> int:
         """The position of the ops that reach an element for the last time."""
-        return min(m for _, m in self.members)
+        return self.read if self.reads else min(m for _, m in self.members)
 
     @property
     def reached(self) -> int:
@@ -81,11 +87,14 @@ class Group:
         return sorted(((op, m - self.last) for op, m in self.members), key=lambda pair: -pair[1])
 
 
-def neighbour_updates(module: Module) -> bool:
-    """Rewrite the accumulations of every innermost counted loop; expects normal form.  True if there are any."""
+def neighbour_updates(module: Module, last: bool = False) -> bool:
+    """Rewrite the accumulations of every innermost counted loop; expects normal form.  True if there are any.
+
+    ``last``: only groups whose elements are read where they are reached last.
+    """
     changed = False
     for func in module.functions.values():
-        if sum(op.name == "add_at" for op in func.all_ops()) < 2:
+        if not any(op.name == "add_at" for op in func.all_ops()):
             continue
         forest = loop_forest(func)
         left = forest.open_loops()
@@ -93,23 +102,30 @@ def neighbour_updates(module: Module) -> bool:
             known = counted(loop)
             if known is None or loop.children or loop in left or loop.exit is None:
                 continue
-            if len(forest.dom.preds[loop.exit]) == 1:
-                for p in list(loop.head.params):
-                    for group in _groups(forest, loop, known, p):
+            if len(forest.dom.preds[loop.exit]) == 1 and (not last or loop.parent and loop.parent.children == [loop]):
+                found = {p: _groups(forest, loop, known, p, last) for p in loop.head.params}
+                if last and not _are_all(found, loop):
+                    continue
+                for p in found:
+                    for group in found[p]:
                         _Delay(loop, known, p, group).run()
                         changed = True
     return changed
 
 
+def _are_all(found: dict[Value, list[Group]], loop: Loop) -> bool:
+    """True if a loop adds to no other elements, at which lanes would be refused."""
+    members = {op for groups in found.values() for group in groups for op, _ in group.members}
+    return all(op in members for op in ops_of(loop.blocks) if op.name == "add_at")
+
+
 # --- finding groups -----------------------------------------------------------------------------------
 
-def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Group]:
+def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value, last: bool) -> list[Group]:
     """The groups of additions to ``p`` that are to be rewritten; empty if the loop accesses ``p`` otherwise."""
     if not isinstance(p.type, Array):
         return []
     chain, reads = _chain(forest, loop, p)
-    if len(chain) < 2:
-        return []
     groups: list[Group] = []
     forms = AffineForms()
     for op in chain:
@@ -124,6 +140,8 @@ def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Gr
                 break
         else:
             groups.append(Group(step, index, [(op, 0)]))
+    if last:
+        return groups if _read_last(forest, loop, groups, reads, forms) and _pays(groups[0]) else []
     if reads or any(op.name == "set" for op in chain):
         others = [group for group in groups if all(op.name == "set" for op, _ in group.members)]
         groups = [group for group in groups if group not in others]
@@ -148,6 +166,40 @@ def _is_apart(group: Group, others: Sequence[Group], reads: Sequence[Op], known:
     elements = [*(other.first for other in others), *([forms.of(v) for v in op.operands[1:]] for op in reads)]
     return not any(op.name == "set" for op, _ in group.members) and all(
         any(map(differ, group.first, element)) for element in elements)
+
+
+def _read_last(forest: LoopForest, loop: Loop, groups: Sequence[Group], reads: Sequence[Op],
+               forms: AffineForms) -> bool:
+    """True if there is one group, and its elements are read, and maybe overwritten, where they are reached last.
+
+    Enters the reads in the group.  Iterations of the loop around must have elements of their own.
+    """
+    around = counted(loop.parent) if loop.parent is not None else None
+    if len(groups) != 1 or not reads or around is None:
+        return False
+    group, = groups
+    block, before, end = reads[0].block, reads[0].operands[0], group.members[-1][0]
+    places = {_distance(group, [forms.of(v) for v in op.operands[1:]], group.step)
+              if isinstance(op.result.type, Scalar) and op.operands[0] is before and op.block is block else None
+              for op in reads}
+    sets = [op for op, _ in group.members if op.name == "set"]
+    if len(places) != 1 or None in places or len(sets) > 1 or \
+            not all(_comes_first(forest, reads[0], op) for op in (*sets, end)) or \
+            not any(s == 0 and f.coefficient(around.iv) for f, s in zip(group.first, group.step)):
+        return False
+    at, = places
+    if any(m != at if op in sets else m <= at for op, m in group.members):
+        return False
+    group.reads, group.read = list(reads), at
+    return True
+
+
+def _comes_first(forest: LoopForest, op: Op, other: Op) -> bool:
+    """True if ``op`` is executed before ``other``."""
+    assert op.block is not None and other.block is not None
+    if op.block is other.block:
+        return op.block.ops.index(op) < op.block.ops.index(other)
+    return forest.dom.dominates(op.block, other.block)
 
 
 def _overwrites_first(groups: Sequence[Group], reads: Sequence[Op], forms: AffineForms) -> bool:
@@ -245,10 +297,10 @@ class _Delay:
         self.loop, self.known, self.p, self.group = loop, known, p, group
         self.end = group.members[-1][0]
         self.attrs = next(op for op, _ in group.members if op.name == "add_at").attrs
-        self.added = [(op.operands[1], delay) for op, delay in group.pending()]
+        self.added = [(op.operands[1], delay) for op, delay in group.pending() if delay or not group.reads]
         self.delay = self.added[0][1]
         self.overwrites: Value | None = None
-        if any(op.name == "set" for op, _ in group.members):
+        if not group.reads and any(op.name == "set" for op, _ in group.members):
             first = [v for v, delay in self.added if delay == self.delay]
             self.overwrites, self.added = self._sum(first), self.added[len(first):]
         self.carried: dict[tuple[Value, int], Value] = {}
@@ -259,19 +311,18 @@ class _Delay:
             for age in range(1, delay + 1):
                 self._carry(v, age)
         self._add_the_rest()
-        self._add_here()
+        if self.group.reads:
+            self._add_where_read()
+        else:
+            self._add_here()
 
     def _sum(self, values: Sequence[Value]) -> Value:
         """The sum of ``values`` ahead of the last op; of a zero and others, the others."""
-        block = self.end.block
-        assert block is not None
-        at = block.ops.index(self.end)
-        tail, block.ops = block.ops[at:], block.ops[:at]
-        b = Builder(block, self.end.loc)
+        b, tail = _at(self.end)
         total, *others = values if values[0].const != 0 else values[1:]
         for v in others:
             total = b.emit_op("add", [total, v], **self.attrs).result
-        block.ops += tail
+        b.block.ops += [self.end, *tail]
         return total
 
     def _carry(self, v: Value, age: int) -> None:
@@ -304,17 +355,39 @@ class _Delay:
         """Add all values for the element that is reached for the last time, in place of the last op."""
         last, members, end = self.group.last, [op for op, _ in self.group.members], self.end
         index = next(op for op, m in self.group.members if m == last).operands[2:]
-        block = end.block
-        assert block is not None
-        at = block.ops.index(end)
-        tail, block.ops = block.ops[at + 1:], block.ops[:at]
-        b = Builder(block, end.loc)
+        b, tail = _at(end)
         total = b.get(end.operands[0], *index) if self.overwrites is None else self._aged(self.overwrites, self.delay)
+        mapping = {end.result: b.set(end.operands[0], self._plus_pending(b, total), *index)}
+        b.block.ops += tail
+        self._replace(members[:-1], mapping)
+
+    def _add_where_read(self) -> None:
+        """Add all values to the element that is read; if nothing overwrites it, it is stored in place of the last op.
+        """
+        read, *others = self.group.reads
+        array, *index = read.operands
+        b, tail = _at(read)
+        total = self._plus_pending(b, b.get(array, *index))
+        b.block.ops += tail
+        for op in others:
+            b.block.ops.remove(op)
+        mapping = {op.result: total for op in self.group.reads}
+        adds = [op for op, _ in self.group.members if op.name == "add_at"]
+        if len(adds) == len(self.group.members):
+            b, tail = _at(self.end)
+            mapping[self.end.result] = b.set(self.end.operands[0], total, *index)
+            b.block.ops += tail
+            adds.remove(self.end)
+        self._replace(adds, mapping)
+
+    def _plus_pending(self, b: Builder, total: Value) -> Value:
         for v, delay in self.added:
             total = b.emit_op("add", [total, self._aged(v, delay)], **self.attrs).result
-        mapping = {end.result: b.set(end.operands[0], total, *index)}
-        block.ops += tail
-        for op in members[:-1]:
+        return total
+
+    def _replace(self, updates: Sequence[Op], mapping: dict[Value, Value]) -> None:
+        """Remove updates, and replace what is in ``mapping``."""
+        for op in updates:
             assert op.block is not None
             op.block.ops.remove(op)
             mapping[op.result] = op.operands[0]
@@ -370,3 +443,12 @@ class _Delay:
                 v = b.add(v, b.mul(atom, c))
             found.append(v)
         return found
+
+
+def _at(op: Op) -> tuple[Builder, list[Op]]:
+    """A builder in the place of ``op``, and what comes behind it in its block, which is to be put back."""
+    block = op.block
+    assert block is not None
+    at = block.ops.index(op)
+    tail, block.ops = block.ops[at + 1:], block.ops[:at]
+    return Builder(block, op.loc), tail
