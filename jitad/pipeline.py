@@ -53,7 +53,6 @@ from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.licm import licm
 from .passes.loops.loop_pre import loop_pre
 from .passes.loops.loop_versioning import loop_versioning
-from .passes.loops.neighbour_updates import neighbour_updates
 from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
@@ -63,6 +62,7 @@ from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import dead_stores
 from .passes.memory.loop_load_elimination import loop_load_elimination
+from .passes.memory.neighbour_updates import neighbour_updates
 from .passes.memory.own_starts import own_starts
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
@@ -334,6 +334,12 @@ def _interchanged(module: Module) -> None:
     interchange(module, derived=True)
 
 
+def _neighbours(module: Module) -> None:
+    """Sums of neighbouring elements: those that the next iteration reads, then all others."""
+    for last in (True, False):
+        neighbour_updates(module, last)
+
+
 def _products(module: Module) -> None:
     """Products of matrices by loops, and by products of matrices and vectors."""
     for by_vectors in (False, True):
@@ -350,7 +356,7 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "checkpoint": checkpoint_loops, "zero_cotangents": _zero_cotangents, "outline": outline,
     "size_versions": size_versions, "loop_load_elimination": loop_load_elimination,
-    "chain_reassociation": chain_reassociation,
+    "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }
 """Each pass by itself, without a cleanup behind it: a function of a module."""
 

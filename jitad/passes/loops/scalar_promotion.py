@@ -53,9 +53,9 @@ class Element:
     """The element ``index`` of the array that ``param`` carries.
 
     ``versions``: the array at the head, after each of the ``updates``, and at the ``joins`` of sides.  Updates of other
-    elements may be among them if all of them are additions that may be reordered.  ``reads``: the ``get`` ops of the
-    element.  ``others``: accesses of other elements, as is still to be proved.  ``guarded``: some iterations do not access
-    it, so that its index is still to be proved in bounds.
+    elements may be among them.  ``reads``: the ``get`` ops of the element.  ``others``: accesses of other elements, as
+    is still to be proved.  ``guarded``: some iterations do not access it, so that its index is still to be proved in
+    bounds.
     """
 
     param: Value

@@ -82,9 +82,9 @@ def _once(func: Function, derived: bool) -> bool:
 class _Nest:
     """A perfect nest, outermost loop first.
 
-    ``carried``: the array as each loop's head receives it.  ``update``: the ``add_at``, or the ``set`` of what is computed
-    from the element that ``read`` loads.  ``parallel``: the loops whose counters are its indices.  ``ops``: the others
-    of all loops, in order.
+    ``carried``: the array as each loop's head receives it.  ``update``: the ``add_at``, or the ``set`` of what is
+    computed from the element that ``read`` loads.  ``parallel``: the loops whose counters are its indices.  ``ops``:
+    the others of all loops, in order.
     """
 
     update: Op
