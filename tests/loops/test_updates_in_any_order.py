@@ -87,7 +87,17 @@ def long_steps(x: Any, z: Any) -> Any:
     return y
 
 
-ALL = [pairs, pairs_that_meet, paths, second_order, nearest, nearest_by_branch, horner, long_steps]
+def carried(x: Any, z: Any) -> Any:
+    """The next iteration reads what this one has made of an element."""
+    y, before = x.copy(), 1.0
+    for k in range(len(z)):
+        for i in range(len(x)):
+            y[i] = 0.5 * y[i] + 0.1 * before
+            before = y[i]
+    return y
+
+
+ALL = [carried, pairs, pairs_that_meet, paths, second_order, nearest, nearest_by_branch, horner, long_steps]
 
 
 @pytest.mark.parametrize("f", ALL)

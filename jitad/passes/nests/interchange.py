@@ -134,13 +134,14 @@ def _nest(regular: Regular, inner: Loop, readers: Readers) -> _Nest | None:
 def _read(update: Op, readers: Readers) -> Op | None:
     """The load of the element that a ``set`` replaces, if few and cheap operations of its block make the new one."""
     loads = [op for op in readers[update.operands[0]] if op.name == "get" and op.block is update.block]
-    if len(loads) != 1 or not all(u is v for u, v in zip(loads[0].operands[1:], update.operands[2:], strict=True)):
+    if len(loads) != 1 or loads[0].operands[1:] != update.operands[2:]:
         return None
     waiting, todo = set[Op](), [loads[0].result]
     while todo:
         for op in readers.get(todo.pop(), ()):
             if op is not update and op not in waiting:
-                if op.block is not update.block or not OPS[op.name].elementwise or OPS[op.name].cost >= EXPENSIVE:
+                if op.edges or op.block is not update.block or not OPS[op.name].elementwise or \
+                        OPS[op.name].cost >= EXPENSIVE:
                     return None
                 waiting.add(op)
                 todo += op.results
