@@ -1,4 +1,4 @@
-"""Loops that update elements pair by pair, step by step or before the loop around: values and derivatives as written."""
+"""Loops that update elements pair by pair, step by step or after the loop around: values and derivatives."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def long_steps(x: Any, z: Any) -> Any:
 def carried(x: Any, z: Any) -> Any:
     """The next iteration reads what this one has made of an element."""
     y, before = x.copy(), 1.0
-    for k in range(len(z)):
+    for _ in range(len(z)):
         for i in range(len(x)):
             y[i] = 0.5 * y[i] + 0.1 * before
             before = y[i]

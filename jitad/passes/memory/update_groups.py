@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...ir.expression_keys import same
 from ...ir.graph import Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import ops_of, users
@@ -108,17 +109,16 @@ def _read_last(forest: LoopForest, loop: Loop, groups: Sequence[Group], reads: S
     if len(groups) != 1 or not reads or around is None:
         return False
     group, = groups
-    block, before, end = reads[0].block, reads[0].operands[0], group.members[-1][0]
-    places = {_distance(group, [forms.of(v) for v in op.operands[1:]], group.step)
-              if isinstance(op.result.type, Scalar) and op.operands[0] is before and op.block is block else None
-              for op in reads}
+    first, end = reads[0], group.members[-1][0]
     sets = [op for op, _ in group.members if op.name == "set"]
-    if len(places) != 1 or None in places or len(sets) > 1 or \
-            not all(_comes_first(forest, reads[0], op) for op in (*sets, end)) or \
-            not any(s == 0 and f.coefficient(around.iv) for f, s in zip(group.first, group.step)):
+    at = _distance(group, [forms.of(v) for v in first.operands[1:]], group.step)
+    if at is None or not all(isinstance(op.result.type, Scalar) and op.block is first.block and all(map(
+            same, op.operands, first.operands)) for op in reads):
         return False
-    at, = places
-    if any(m != at if op in sets else m <= at for op, m in group.members):
+    if len(sets) > 1 or not all(_comes_first(forest, first, op) for op in (*sets, end)) or any(
+            m != at if op in sets else m <= at for op, m in group.members):
+        return False
+    if not any(s == 0 and f.coefficient(around.iv) for f, s in zip(group.first, group.step)):
         return False
     group.reads, group.read = list(reads), at
     return True
