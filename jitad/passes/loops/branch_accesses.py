@@ -37,8 +37,8 @@ MOST = 12
 """The most loads that move ahead of one branch."""
 LARGEST = 200
 """The most ops of a loop that is looked at for slow updates."""
-LATE = 8
-"""The cost of an update that the next iteration does not wait for."""
+LATE = EXPENSIVE
+"""The cost of an update beyond which the next iteration should not wait for it."""
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
 LEAST = 16
 """The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
