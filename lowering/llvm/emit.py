@@ -186,11 +186,6 @@ class Writer:
         """An unused function name, without ``@``."""
         return f"{stem}.{len(self._functions) + len(self._finished) + len(self._straight)}"
 
-    def size(self) -> int:
-        """The number of characters of the functions so far."""
-        return sum(len(text) for functions in (self._functions, self._finished, self._straight)
-                   for text in functions.values())
-
     def defines(self, name: str) -> bool:
         return name in self._functions or name in self._finished or name in self._straight
 

@@ -266,7 +266,7 @@ def test_arrays_are_taken_apart_in_place() -> None:
     f, x = enter(module), np.arange(8.0)
     assert f(x, x, x) == (x * x + x).sum()
     instructions, calls = entry_code()
-    assert instructions <= 300 and calls <= 8
+    assert instructions <= 300 and calls <= 9          # one is the body, which is not inlined
 
 
 SMALLEST = """
