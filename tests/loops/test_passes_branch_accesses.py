@@ -146,7 +146,7 @@ def relaxed(x: Any, y: Any) -> Any:
     """A distance that takes long to compute from that of the neighbour, and is seldom smaller."""
     t = np.full(len(x), 3.0)
     t[0] = 0.0
-    for sweep in range(2):
+    for _ in range(2):
         for i in range(1, len(x)):
             d = math.sqrt(t[i - 1] * t[i - 1] + x[i] * x[i]) if x[i] > -1.0 else t[i - 1] + y[i] * y[i]
             if d < t[i]:
@@ -154,8 +154,8 @@ def relaxed(x: Any, y: Any) -> Any:
     return t
 
 
-PROGRAMS = [relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged, sums,
-            sum_that_is_read, recurrence, whole_numbers]
+PROGRAMS = [relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged,
+            sums, sum_that_is_read, recurrence, whole_numbers]
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ holds in the first and in the last.  The pass tests this before the loop::
 
 An index that grows by one in each iteration wraps exactly if its last value is below its first, and only one end needs
 to be compared with each bound, which matters if the loop is short.  Others are compared at both ends, provided that all
-that they are computed from is ``NEAR``.
+that they are computed from is ``NEAR``.  A comparison that a branch of the loop has made is not tested ahead.
 
 A comparison of a float with 0 may be decided by the signs of loop-invariant values: ``math.sqrt(x * x + eps)`` has a
 check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  Loop-invariant checks

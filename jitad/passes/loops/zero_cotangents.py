@@ -14,7 +14,7 @@ there ``window_adjoints`` makes vectors.
 
 An iteration is skipped in the same way, if the loop cannot be vectorised anyway.  It has received a cotangent from a
 later iteration: as a scalar, if a running minimum keeps one of many candidates, or in an array, if a table of minima is
-filled.  All but the iterations on the best path then find zeros::
+filled, or as the sum of both.  All but the iterations on the best path then find zeros::
 
     loop(i, z, b):  g = select m, z, 0.0                  loop(i, z, b):  g = select m, z, 0.0
                     y = select m, 0.0, z                                  branch g != 0.0, work, skip
