@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test long all cpus fuzz planted lint docs bench test-gpu bench-gpu clean
+.PHONY: help demo check test long all cpus fuzz mutants planted lint docs bench test-gpu bench-gpu clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -46,12 +46,15 @@ all: $(VENV)/.test ## both, in one run; PART=even or PART=odd: every other one o
 cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
 	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \
 		if JITAD_CPU=$$cpu $(PY) -c "from jitad.lowering.jit.cpu import target; target()" 2>/dev/null; then \
-			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(TESTS) --first $(CODE) || status=1; \
+			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(TESTS) --first --slow $(CODE) || status=1; \
 		else echo "JITAD_CPU=$$cpu: not on this machine"; fi; done; exit $$status
 
 fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from the clock), WORKERS=2
 	@$(PY) -m tests.fuzzing --seconds $(SECONDS) --workers $(WORKERS) $(if $(COUNT),--count $(COUNT)) \
 		$(if $(SEED),--seed $(SEED)) --table $(FUZZ)
+
+mutants: $(VENV)/.test ## mutants of the benchmark's programs, with all passes and without: SECONDS=60, SEED= (from the clock)
+	@$(PY) -W ignore -m tests.fuzzing.mutants --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 planted: $(VENV)/.test ## seven bugs planted in the compiler, each found by random programs and made small
 	@$(PY) -m tests.fuzzing.planted

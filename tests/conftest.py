@@ -2,7 +2,8 @@
 compiled and not read from disk; hypothesis has no time limit.
 
 ``pytest --first`` runs the first case of each test, and no test that is marked ``slow``, one that takes more
-than half a second; the verifier runs after stages only (``make check``).
+than half a second; the verifier runs after stages only (``make check``).  With ``--slow`` these tests run as well
+(``make cpus``).
 ``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``); ``--long even`` and ``--long odd`` run every other one
 of them, and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
@@ -40,6 +41,7 @@ _as_users = pytest.StashKey[bool]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="of each test its first case, and none marked slow")
+    parser.addoption("--slow", action="store_true", help="with --first, tests marked slow as well")
     parser.addoption("--some-as-users", action="store_true", help="some of the tests marked any_level at users' level")
     parser.addoption("--long", choices=("sample", "rest", "even", "odd"),
                      help="a sample of the cases marked long, the rest, or every other one")
@@ -48,7 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept = items
     if config.getoption("--first"):
-        kept = [item for item, number in _numbered(items) if number == 0]
+        timely = [item for item in items if config.getoption("--slow") or not item.get_closest_marker("slow")]
+        kept = [item for item, number in _numbered(timely) if number == 0]
     elif part := config.getoption("--long"):
         long = [item for item in items if item.get_closest_marker("long")]
         if part in ("even", "odd"):
@@ -66,13 +69,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _numbered(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, int]]:
-    """The tests that are not marked slow, each with its number among the cases of its test."""
+    """Each item with its number among the cases of its test."""
     seen: Counter[str] = Counter()
     for item in items:
-        if item.get_closest_marker("slow") is None:
-            test = item.nodeid.partition("[")[0]
-            yield item, seen[test]
-            seen[test] += 1
+        test = item.nodeid.partition("[")[0]
+        yield item, seen[test]
+        seen[test] += 1
 
 
 @pytest.fixture(autouse=True)
