@@ -53,7 +53,6 @@ from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.licm import licm
 from .passes.loops.loop_pre import loop_pre
 from .passes.loops.loop_versioning import loop_versioning
-from .passes.loops.neighbour_updates import neighbour_updates
 from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
@@ -63,6 +62,7 @@ from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import dead_stores
 from .passes.memory.loop_load_elimination import loop_load_elimination
+from .passes.memory.neighbour_updates import neighbour_updates
 from .passes.memory.own_starts import own_starts
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
@@ -181,13 +181,13 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "check_elimination", _Step(check_elimination)),
     ("adjoint", "equal_sizes", _Step(equal_sizes)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "fuse_accumulate", _Step(fuse_accumulate)),
+    ("adjoint", "fuse_accumulate", _then(fuse_accumulate, _DCE)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
-    ("adjoint", "branch_accesses", _Step(branch_accesses)),
+    ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", _CSE),
     ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
@@ -239,6 +239,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
     ("optimized", "loop_pre", _Step(loop_pre)),          # lanes read no element at an index that a lane has chosen
+    ("optimized", "neighbour_updates", lambda module, roots: neighbour_updates(module, last=True)),
     ("optimized", "outer_loop", _Step(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
@@ -333,6 +334,12 @@ def _interchanged(module: Module) -> None:
     interchange(module, derived=True)
 
 
+def _neighbours(module: Module) -> None:
+    """Sums of neighbouring elements: those that the next iteration reads, then all others."""
+    for last in (True, False):
+        neighbour_updates(module, last)
+
+
 def _products(module: Module) -> None:
     """Products of matrices by loops, and by products of matrices and vectors."""
     for by_vectors in (False, True):
@@ -349,7 +356,7 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "checkpoint": checkpoint_loops, "zero_cotangents": _zero_cotangents, "outline": outline,
     "size_versions": size_versions, "loop_load_elimination": loop_load_elimination,
-    "chain_reassociation": chain_reassociation,
+    "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }
 """Each pass by itself, without a cleanup behind it: a function of a module."""
 

@@ -18,6 +18,5 @@ Files, in reading order::
     branch_stores          its part for updates
     scalar_promotion       an array element that a loop updates as a carried scalar
     zero_cotangents        skips reverse loops that would only add zeros
-    neighbour_updates      accumulation into neighbouring elements, each loaded and stored once
     zero_init_elimination  accumulation into zeros as plain stores
 """

@@ -44,14 +44,17 @@ LEAST = 16
 """The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
 
 
-def branch_accesses(module: Module) -> None:
-    """Rewrite the branches in loops; expects normal form."""
+def branch_accesses(module: Module) -> bool:
+    """Rewrite the branches in loops; expects normal form.  Returns True if there are any."""
+    changed = False
     for func in module.functions.values():
         if any(len(loop.blocks) > 1 for loop in loop_forest(func).loops):
             hoist = _Hoist(func)
             if hoist.arms:
                 hoist.run()
                 sink_updates(func, list(hoist.arms.values()), hoist.safe)
+                changed = True
+    return changed
 
 
 class BoundsWalk(Walk):

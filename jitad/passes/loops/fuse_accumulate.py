@@ -15,14 +15,20 @@ from ...ir.window import reads, unshaped
 _ADD = {"set": "add_at", "set_slice": "add_slice"}
 
 
-def fuse_accumulate(module: Module) -> None:
-    """Rewrite every update whose new value is the old one plus or minus another value."""
+def fuse_accumulate(module: Module) -> bool:
+    """Rewrite every update whose new value is the old one plus or minus another value; returns True if there was one.
+
+    The old value and the sum are dead then, and must go: what else reads an array keeps its updates in a branch.
+    """
+    changed = False
     for func in module.functions.values():
         uses = _use_counts(func)
         for block in func.blocks:
             for op in list(block.ops):
                 if op.name in _ADD and (found := _sum(op, uses)) is not None:
                     _rewrite(op, *found)
+                    changed = True
+    return changed
 
 
 def _use_counts(func: Function) -> dict[Value, int]:

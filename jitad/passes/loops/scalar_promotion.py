@@ -14,7 +14,8 @@ loops add, the inner of which may have no iteration.  The array's versions are a
 one as well.
 
 Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``, if their indices provably differ from
-that of the element.  The array then no longer changes in the loop, and lanes may run around it.
+that of the element.  The array then no longer changes in the loop, and lanes may run around it.  They may be updated
+too, as in a sum over pairs, ``for j in range(i): s[i] += w; s[j] += w``.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
 It may then add to other elements too, at any index: sums of several elements that do not change, as the cotangents of
@@ -44,7 +45,7 @@ MOST_SUMS = 8
 
 Readers = dict[Value, list[Op]]
 Pair = tuple[Op, Op]
-"""A ``get`` of an array, and the update of it that determines which element is promoted."""
+"""An access of an array, and the update of it that determines which element is promoted."""
 
 
 @dataclass
@@ -52,9 +53,9 @@ class Element:
     """The element ``index`` of the array that ``param`` carries.
 
     ``versions``: the array at the head, after each of the ``updates``, and at the ``joins`` of sides.  Updates of other
-    elements may be among them if all of them are additions that may be reordered.  ``reads``: the ``get`` ops of the
-    element.  ``others``: those of other elements, as is still to be proved.  ``guarded``: some iterations do not access
-    it, so that its index is still to be proved in bounds.
+    elements may be among them.  ``reads``: the ``get`` ops of the element.  ``others``: accesses of other elements, as
+    is still to be proved.  ``guarded``: some iterations do not access it, so that its index is still to be proved in
+    bounds.
     """
 
     param: Value
@@ -157,10 +158,12 @@ def _element(forest: LoopForest, loop: Loop, p: Value, readers: Readers) -> Elem
         (found.reads if all(map(same, op.operands[1:], found.index)) else found.others).append(op)
     found.guarded = bool(found.joins) and not any(
         _is_always_executed(forest, loop, op) for op in (*found.reads, *fixed))
-    if not all(map(found.has, found.updates)):
+    strange = [op for op in found.updates if not found.has(op)]
+    if strange and found.reordered:
         elements = {tuple(v if v.const is None else v.const for v in op.operands[2:]) for op in fixed}
-        return found if found.reordered and not found.joins and len(elements) <= MOST_SUMS else None
-    return found
+        return found if not found.joins and len(elements) <= MOST_SUMS else None
+    found.others += strange
+    return None if strange and found.joins else found
 
 
 def _follow(loop: Loop, found: Element, readers: Readers) -> list[Op] | None:
@@ -223,7 +226,7 @@ def _moves(update: Op, loop: Loop) -> bool:
 
 
 def _apart(func: Function, pairs: list[Pair]) -> set[Pair]:
-    """The pairs whose indices provably differ in one axis, wherever the ``get`` is executed."""
+    """The pairs whose indices provably differ in one axis, wherever the first op is executed."""
     if not pairs:
         return set()
     proofs = _Apart(func, pairs)
@@ -232,7 +235,7 @@ def _apart(func: Function, pairs: list[Pair]) -> set[Pair]:
 
 
 class _Apart(Walk):
-    """Proves that an element that is read is not the one that is updated."""
+    """Proves that an element that is read or updated is not the one that is to be promoted."""
 
     def __init__(self, func: Function, pairs: list[Pair]) -> None:
         super().__init__(func)
@@ -243,7 +246,7 @@ class _Apart(Walk):
 
     def op(self, op: Op) -> bool:
         for update in self.goals.get(op, ()):
-            if any(map(self.are_apart, op.operands[1:], update.operands[2:])):
+            if any(map(self.are_apart, op.operands[1 if op.name == "get" else 2:], update.operands[2:])):
                 self.proved.add((op, update))
         return super().op(op)
 

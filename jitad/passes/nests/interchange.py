@@ -8,6 +8,9 @@ order in which each element is added up does not depend on the order of the loop
         u := add_at(t, v, j)        becomes     ^inner(k, t): … u := add(t, v)
       … again ^loop(k + 1, u)                   again ^loop(j + 1, set(s, u, j))
 
+So are elements that are replaced by what a step or two make of them, as in ``best[i] = min(best[i], d)`` or Horner's
+``y[i] = y[i] * x[i] + c[k]``.  Longer steps stay: sixteen elements at a time would wait for them, all of them do not.
+
 The nest is *perfect*: each loop carries the array only, and has nothing beside the next loop but scalars that are
 computed from other arrays.  The loops whose counters are indices of the element are *parallel*, the others add up.  The
 parallel loops go outside, each group in its order.  A nest of which only the inner loops have this form is handled from
@@ -23,6 +26,7 @@ windows overlap, and the gradient of a convolution takes twice as long if the lo
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
@@ -40,13 +44,16 @@ from .regular import Regular, is_fixed
 
 DEEPEST = 6
 """The most loops of a nest.  A convolution of images has four."""
+UPDATES = ("add_at", "set")
+STEPS = 2
+"""The most operations on an element that the next one in its place waits for."""
 
 
 def interchange(module: Module, derived: bool) -> bool:
     """Interchange in every nest of normal form; returns True if there was one.  ``derived``: after differentiation."""
     changed = False
     for func in module.functions.values():
-        if any(op.name == "add_at" for op in func.all_ops()):
+        if any(op.name in UPDATES for op in func.all_ops()):
             while _once(func, derived):
                 changed = True
     return changed
@@ -75,11 +82,13 @@ def _once(func: Function, derived: bool) -> bool:
 class _Nest:
     """A perfect nest, outermost loop first.
 
-    ``carried``: the array as each loop's head receives it.  ``update``: the ``add_at``.  ``parallel``: the loops whose
-    counters are its indices.  ``ops``: the others of all loops, in order.
+    ``carried``: the array as each loop's head receives it.  ``update``: the ``add_at``, or the ``set`` of what is
+    computed from the element that ``read`` loads.  ``parallel``: the loops whose counters are its indices.  ``ops``:
+    the others of all loops, in order.
     """
 
     update: Op
+    read: Op | None = None
     loops: list[Loop] = field(default_factory=list)
     carried: list[Value] = field(default_factory=list)
     parallel: list[Loop] = field(default_factory=list)
@@ -96,10 +105,14 @@ Readers = dict[Value, list[Op]]
 
 def _nest(regular: Regular, inner: Loop, readers: Readers) -> _Nest | None:
     """The nest around an innermost loop that adds to an element, if its loops are to be interchanged."""
-    updates = [op for op in inner.head.ops if op.name == "add_at"]
+    updates = [op for op in inner.head.ops if op.name in UPDATES]
     if len(updates) != 1 or inner not in regular.known or updates[0].attrs.get("acc"):
         return None
     nest = _Nest(updates[0])
+    if nest.update.name == "set":
+        nest.read = _read(nest.update, readers)
+        if nest.read is None:
+            return None
     loop: Loop | None = inner
     while loop is not None and len(nest.loops) < DEEPEST and _joins(regular, nest, loop, readers):
         loop = loop.parent
@@ -112,10 +125,27 @@ def _nest(regular: Regular, inner: Loop, readers: Readers) -> _Nest | None:
         return None
     nest.ops = [op for b in sorted(nest.loops[0].blocks, key=regular.dom.number.__getitem__) for op in b.ops]
     outer = nest.loops[0]
-    if any(isinstance(v.type, Array) and v.block in outer.blocks for op in nest.ops if op is not nest.update
-           for v in op.operands):
+    if any(isinstance(v.type, Array) and v.block in outer.blocks for op in nest.ops
+           if op not in (nest.update, nest.read) for v in op.operands):
         return None
     return nest if _pays(regular, nest) else None
+
+
+def _read(update: Op, readers: Readers) -> Op | None:
+    """The load of the element that a ``set`` replaces, if few and cheap operations of its block make the new one."""
+    loads = [op for op in readers[update.operands[0]] if op.name == "get" and op.block is update.block]
+    if len(loads) != 1 or loads[0].operands[1:] != update.operands[2:]:
+        return None
+    waiting, todo = set[Op](), [loads[0].result]
+    while todo:
+        for op in readers.get(todo.pop(), ()):
+            if op is not update and op not in waiting:
+                if op.edges or op.block is not update.block or not OPS[op.name].elementwise or \
+                        OPS[op.name].cost >= EXPENSIVE:
+                    return None
+                waiting.add(op)
+                todo += op.results
+    return loads[0] if 0 < len(waiting) <= STEPS else None
 
 
 def _joins(regular: Regular, nest: _Nest, loop: Loop, readers: Readers) -> bool:
@@ -128,7 +158,7 @@ def _joins(regular: Regular, nest: _Nest, loop: Loop, readers: Readers) -> bool:
         result = nest.update.result
         if nest.update.operands[0] is not array or loop.back_edge().args[1] is not result:
             return False
-        own, allowed = [loop.head], [nest.update]
+        own, allowed = [loop.head], [nest.update, *([nest.read] if nest.read is not None else [])]
     else:
         entered = inside.entry_edge().args[1]
         if loop.children != [inside] or entered is not array or len(inside.exit_edge().args) != 1 or \
@@ -187,6 +217,10 @@ def _pays(regular: Regular, nest: _Nest) -> bool:
     trip = regular.known[nest.parallel[-1]].trip.const
     if trip is not None and trip < LANES:
         return False
+    forms = AffineForms()
+    if nest.read is not None and any(op.name == "get" and _mixes(
+            regular, nest, {a for v in op.operands[1:] for a, _ in forms.of(v).terms}) for op in nest.ops):
+        return False                                             # each element is read once: rows are read faster
     inner = max(i for i, x in enumerate(nest.loops) if x in nest.parallel)
     return not any(OPS[op.name].cost >= EXPENSIVE for op in nest.ops
                    if nest.loops.index(_loop_of(regular, op)) < inner)
@@ -195,13 +229,14 @@ def _pays(regular: Regular, nest: _Nest) -> bool:
 def _has_windows(regular: Regular, nest: _Nest) -> bool:
     """True if a load has a counter of each group in one index, as ``x[i + k]``."""
     forms = AffineForms()
+    return any(_mixes(regular, nest, {a for a, _ in forms.of(v).terms})
+               for op in nest.ops if op.name == "get" for v in op.operands[1:])
+
+
+def _mixes(regular: Regular, nest: _Nest, values: Set[Value]) -> bool:
+    """True if there is a counter of each group among ``values``."""
     groups = [{regular.known[x].iv for x in nest.loops if (x in nest.parallel) == one} for one in (True, False)]
-    for op in nest.ops:
-        for v in op.operands[1:] if op.name == "get" else ():
-            atoms = {a for a, _ in forms.of(v).terms}
-            if all(atoms & group for group in groups):
-                return True
-    return False
+    return all(not values.isdisjoint(group) for group in groups)
 
 
 def _loop_of(regular: Regular, op: Op) -> Loop:
@@ -241,9 +276,13 @@ class _Emitter:
         self.order = nest.order
         self.values: dict[Value, Value] = {}
         level: dict[Value, int] = {regular.known[x].iv: i for i, x in enumerate(self.order)}
+        if nest.read is not None:
+            level[nest.read.result] = len(self.order) - 1
         self.ops: list[list[Op]] = [[] for _ in self.order]
         gone = {regular.known[x].next for x in nest.loops}       # the new loops count by themselves
         for op in nest.ops:
+            if op is nest.read:
+                continue
             if op is nest.update or any(v in gone for v in (*op.operands, *op.results)):
                 gone.update(op.results)
                 continue
@@ -271,8 +310,12 @@ class _Emitter:
             self.values[self.regular.known[loop].iv] = counter
             heads.append((head, counter))
             value = carried
+            if self.nest.read is not None:
+                self.values[self.nest.read.result] = value
             self._emit(b, depth)
-        total = b.emit("add", value, self._here(b, update.operands[1]))
+        total = self._here(b, update.operands[1])
+        if self.nest.read is None:
+            total = b.emit("add", value, total)
         for depth in reversed(range(len(self.order))):
             head, counter = heads[depth]
             following = b.add(counter, b.const(1))
