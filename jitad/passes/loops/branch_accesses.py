@@ -40,7 +40,7 @@ LARGEST = 200
 LATE = EXPENSIVE
 """The cost of an update beyond which the next iteration should not wait for it."""
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
-LEAST = 16
+LEAST = 12
 """The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
 
 
