@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -141,8 +142,20 @@ def whole_numbers(x: Any, y: Any) -> Any:
     return new
 
 
-PROGRAMS = [upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged, sums,
-            sum_that_is_read, recurrence, whole_numbers]
+def relaxed(x: Any, y: Any) -> Any:
+    """A distance that takes long to compute from that of the neighbour, and is seldom smaller."""
+    t = np.full(len(x), 3.0)
+    t[0] = 0.0
+    for _ in range(2):
+        for i in range(1, len(x)):
+            d = math.sqrt(t[i - 1] * t[i - 1] + x[i] * x[i]) if x[i] > -1.0 else t[i - 1] + y[i] * y[i]
+            if d < t[i]:
+                t[i] = d
+    return t
+
+
+PROGRAMS = [relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged,
+            sums, sum_that_is_read, recurrence, whole_numbers]
 
 
 @pytest.mark.long
@@ -203,6 +216,13 @@ def test_an_index_that_only_one_side_may_use_raises_there_only() -> None:
         compiled(x, np.ones(4), 3)
     with pytest.raises(IndexError):
         compiled(x, np.ones(5), -9)
+
+
+def test_an_update_that_would_delay_the_next_iteration_stays_on_its_side() -> None:
+    compiled = jit(relaxed)
+    compiled(np.ones(3), np.ones(3))
+    text = compiled.inspect("optimized")
+    assert not any("select" in block and "set" in block for block in text.split("\n\n"))
 
 
 def within_reach(x: Any, pairs: Any) -> Any:

@@ -58,6 +58,17 @@ def by_twos(x, first, end, n):
     return s
 
 
+def guarded(x, first, end, n):
+    """Neighbours that are there: the conditions are those of the checks, in all iterations that read."""
+    s = 0.0
+    for k in range(first, end):
+        right = x[2 * k + n] if 2 * k + n < len(x) else x[k]
+        s = 2.0 * s + right
+        if k - n >= 0:
+            s += x[k - n]
+    return s
+
+
 def turning(x, first, end, n):
     """An index that grows by one but whose parts grow faster."""
     s = 0.0
@@ -73,7 +84,7 @@ NEAR = [(a, a + length) for a in STARTS for length in (0, 1, 2, 3, 7, 8, 9)]
 EXTREME = [(FAR - 2, FAR), (-FAR, -FAR + 2), (-FAR - 1, -FAR), (-FAR, 3 - FAR), (5, FAR), (FAR, 5)]
 
 
-@pytest.mark.parametrize("program", [rising, falling, shifted, by_twos, turning])
+@pytest.mark.parametrize("program", [rising, falling, shifted, by_twos, guarded, turning])
 @pytest.mark.parametrize("n", [1, 3, -2])
 def test_first_and_last_index(program, n):
     """Indices that are in range, negative, beyond an end, or beyond it in the last iteration only."""
@@ -89,7 +100,7 @@ def test_first_and_last_index(program, n):
             assert compiled(x, first, end, n) == want, (first, end)
 
 
-@pytest.mark.parametrize("program", [rising, shifted])
+@pytest.mark.parametrize("program", [rising, shifted, guarded])
 @pytest.mark.parametrize(("first", "end"), EXTREME)
 def test_indices_at_the_ends_of_int64(program, first, end):
     """Indices, or what they are computed from, may wrap around; a range that is empty raises nothing."""

@@ -111,3 +111,24 @@ def test_paths_without_cotangents() -> None:
     for got, want in zip(compiled.grad(w, 0.9), interpret(grad(exercised, argnums=(0, 1)), w, 0.9)):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
     assert "^zero" in compiled.grad.inspect("optimized")
+
+
+def aligned(a: Any, b: Any, score: Any, gap: float) -> float:
+    """The largest element of a table, each the largest of what three earlier ones yield: a cotangent is a sum."""
+    h, best = np.zeros((len(a) + 1, len(b) + 1)), 0.0
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            h[i, j] = max(0.0, h[i - 1, j - 1] + score[a[i - 1], b[j - 1]], h[i - 1, j] - gap, h[i, j - 1] - gap)
+            if h[i, j] > best:
+                best = h[i, j]
+    return best
+
+
+@pytest.mark.parametrize("gap", [0.3, -0.2])
+def test_a_table_whose_cotangents_are_sums(gap: float) -> None:
+    rng = np.random.default_rng(2)
+    args = rng.integers(0, 3, 9), rng.integers(0, 3, 7), rng.normal(size=(3, 3)), gap
+    compiled = jit(aligned, grad=(2, 3))
+    for got, want in zip(compiled.grad(*args), interpret(grad(aligned, argnums=(2, 3)), *args)):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+    assert "^work" in compiled.grad.inspect("optimized")

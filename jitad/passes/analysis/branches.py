@@ -61,14 +61,14 @@ def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Bloc
 
 
 def is_scattered(update: Op, loop: Loop) -> bool:
-    """True if an element is updated at an index that an iteration of the loop reads, which prevents vectors."""
+    """True if an element is updated at an index that an iteration reads, or pops: this prevents vectors."""
     todo, seen = list(update.operands[2:]), set[Value]()
     while todo:
         v = todo.pop()
         if v in seen or v.op is None or v.block not in loop.blocks:
             continue
         seen.add(v)
-        if v.op.name in ("get", "cast"):
+        if v.op.name in ("get", "cast", "pop"):
             return True
         todo += v.op.operands
     return False

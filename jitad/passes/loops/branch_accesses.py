@@ -21,6 +21,7 @@ earlier checks and loop counters imply it (``facts.Walk``).  ``branch_stores`` m
 
 from __future__ import annotations
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import I64, Array, Scalar
@@ -34,7 +35,12 @@ from .branch_stores import sink_updates
 
 MOST = 12
 """The most loads that move ahead of one branch."""
-LEAST = 16
+LARGEST = 200
+"""The most ops of a loop that is looked at for slow updates."""
+LATE = EXPENSIVE
+"""The cost of an update beyond which the next iteration should not wait for it."""
+ORDERS = frozenset({"lt", "le", "gt", "ge"})
+LEAST = 12
 """The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
 
 
@@ -98,7 +104,8 @@ class _Hoist(BoundsWalk):
         for loop in self.forest.loops:
             if len(loop.blocks) > 1:
                 self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom) if not _may_raise(arms)
-                              and not _scatters(arms) and (not loop.children or _updates(arms))}
+                              and not _scatters(arms) and not _relaxes(arms, self.dom)
+                              and (not loop.children or _updates(arms))}
 
     def end(self, block: Block) -> None:
         if block not in self.arms:
@@ -151,6 +158,39 @@ def _scatters(arms: Arms) -> bool:
     if sum(OPS[op.name].cost for b in arms.between for op in b.ops) <= LEAST:
         return False
     return any(is_scattered(op, arms.loop) for b in arms.between for op in b.ops if op.name in ("set", "add_at"))
+
+
+def _relaxes(arms: Arms, dom: Dominators) -> bool:
+    """True if an element is replaced by a smaller or larger value that takes long to compute from other elements.
+
+    As in a fast sweep for distances: behind the join each iteration would wait for what the one before has stored.
+    The branch is predicted, and most iterations store nothing.
+    """
+    test = arms.head.term.operands[0].op if arms.head.term is not None else None
+    if test is None or test.name not in ORDERS or sum(len(b.ops) for b in arms.loop.blocks) > LARGEST:
+        return False
+    for op in (op for b in arms.between for op in b.ops if op.name == "set"):
+        array, new, *index = op.operands
+        old = next((v.op for v in test.operands if v is not new), None)
+        if new in test.operands and old is not None and old.name == "get" and old.operands == [array, *index] \
+                and _delay(arms, dom, array, new) > LATE:
+            return True
+    return False
+
+
+def _delay(arms: Arms, dom: Dominators, array: Value, v: Value) -> int:
+    """The cost of the longest path from elements of an array to a value that is computed from them in the loop."""
+    delays = dict[Value, int]()
+    for block in dom.in_order(arms.loop.blocks):
+        for p in block.params if block is not arms.loop.head else ():
+            arrive = [delays[a] for a in dom.arguments(p) if a in delays]
+            delays |= {p: max(arrive)} if arrive else {}
+        for op in block.ops:
+            arrive = [delays[u] for u in op.operands if u in delays]
+            if op.name == "get" and op.operands[0] is array:
+                arrive.append(0)
+            delays |= dict.fromkeys(op.results, max(arrive) + OPS[op.name].cost) if arrive else {}
+    return delays.get(v, 0)
 
 
 def _move(op: Op, block: Block) -> None:

@@ -12,7 +12,7 @@ holds in the first and in the last.  The pass tests this before the loop::
 
 An index that grows by one in each iteration wraps exactly if its last value is below its first, and only one end needs
 to be compared with each bound, which matters if the loop is short.  Others are compared at both ends, provided that all
-that they are computed from is ``NEAR``.
+that they are computed from is ``NEAR``.  A comparison that a branch of the loop has made is not tested ahead.
 
 A comparison of a float with 0 may be decided by the signs of loop-invariant values: ``math.sqrt(x * x + eps)`` has a
 check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  Loop-invariant checks
@@ -193,7 +193,7 @@ class _Version:
         first, last = ends
         for condition, truth in self.wanted.items():
             op = condition.op
-            if op is None or not self._is_steady(op):
+            if op is None or not self._is_steady(op) or self._is_decided(condition):
                 continue
             name = op.name if truth else OPPOSITE[op.name]
             slopes = [self._slope(v) or 0 for v in op.operands]
@@ -237,6 +237,32 @@ class _Version:
             else:
                 found[v] = None
         return [v for v in found if v.type == I64 and v.const is None]
+
+    def _is_decided(self, condition: Value) -> bool:
+        """True if a branch in the loop leads to a wanted comparison only where it holds (``if i + step < n``)."""
+        def key(op: Op, holds: bool) -> tuple[object, ...]:
+            return (op.name if holds else OPPOSITE[op.name], *(v if v.const is None else v.const for v in op.operands))
+
+        op, block = condition.op, condition.block
+        assert op is not None
+        indices = [self._index(v) for v in op.operands]
+        wanted = (key(op, self.wanted[condition])[0], *(v if v.const is None else v.const for v in indices))
+        while block is not self.loop.head:
+            edges = [(b, number) for b in self.order if b.term is not None
+                     for number, e in enumerate(b.term.edges) if e.block is block]
+            if len(edges) != 1:
+                return False
+            (block, number), = edges
+            test = block.term.operands[0].op if block.term is not None and block.term.name == "branch" else None
+            if test is not None and test.name in _COMPARISONS and key(test, number == 0) == wanted:
+                return True
+        return False
+
+    def _index(self, v: Value) -> Value:
+        """The index that the fast version is sure to choose, if ``v`` is the selection for a negative one."""
+        op = v.op
+        chosen = op is not None and op.name == "select" and self.wanted.get(op.operands[0]) is False
+        return self._index(op.operands[2]) if chosen and op is not None else v
 
     def _near(self, b: Builder) -> Value:
         """Emit the test that all ``_leaves`` are within ``NEAR``."""
@@ -282,7 +308,9 @@ class _Version:
         for condition in self.outside:
             holds = b.and_(holds, condition)
         for condition, truth in self.wanted.items():
-            for end in ends if condition.op is not None and not self._is_steady(condition.op) else ():
+            if condition.op is None or self._is_steady(condition.op) or self._is_decided(condition):
+                continue
+            for end in ends:
                 known = self._at(condition, end, b)
                 holds = b.and_(holds, known if truth else b.not_(known))
         preheader.term = term

@@ -14,7 +14,7 @@ there ``window_adjoints`` makes vectors.
 
 An iteration is skipped in the same way, if the loop cannot be vectorised anyway.  It has received a cotangent from a
 later iteration: as a scalar, if a running minimum keeps one of many candidates, or in an array, if a table of minima is
-filled.  All but the iterations on the best path then find zeros::
+filled, or as the sum of both.  All but the iterations on the best path then find zeros::
 
     loop(i, z, b):  g = select m, z, 0.0                  loop(i, z, b):  g = select m, z, 0.0
                     y = select m, 0.0, z                                  branch g != 0.0, work, skip
@@ -68,7 +68,7 @@ def zero_cotangents(module: Module, iterations: bool = False) -> None:
 
 def _skip_loop(func: Function, loop: Loop) -> None:
     for z in dict.fromkeys(v for op in loop.head.ops for v in op.operands if v.block not in loop.blocks):
-        kept = _kept(loop, z) if _may_be_zero(z) else None
+        kept = _kept(loop, [z]) if _may_be_zero(z) else None
         if kept is not None and _leaves_unchanged(func, loop, kept):
             return _guard(func, loop, [z], kept)
 
@@ -138,9 +138,10 @@ def _are_cotangents(func: Function, loop: Loop, values: Iterable[Value]) -> bool
 def _skip_iterations(func: Function, loop: Loop) -> bool:
     if loop.head.term is not None and loop.head.term.attrs.get("cold"):
         return False
-    for z in (v for op in loop.head.ops for v in op.results):
-        kept = _kept(loop, z) if _is_received(loop, z) else None
-        if kept is not None and _Iteration(func, loop, z, kept).run():
+    for v in (v for op in loop.head.ops for v in op.results):
+        zs = _received(loop, v)
+        kept = _kept(loop, zs) if zs else None
+        if kept is not None and _Iteration(func, loop, zs, kept).run():
             return True
     return False
 
@@ -155,6 +156,20 @@ def _may_be_zero(v: Value) -> bool:
 
 def _is_zero(v: Value) -> bool:
     return v.const is not None and v.const == 0
+
+
+def _received(loop: Loop, v: Value) -> list[Value]:
+    """The cotangent ``v``, or what it is the sum of, if these are zero in the iterations that nothing has chosen."""
+    terms, todo = list[Value](), [v]
+    while todo:
+        z = todo.pop()
+        if z.op is not None and z.op.name == "add" and z.op.attrs.get("acc"):
+            todo += z.op.operands[::-1]
+        elif z.op is not None and z.block is loop.head and (_may_be_zero(z) or _is_received(loop, z)):
+            terms.append(z)
+        else:
+            return []
+    return terms if any(_is_received(loop, z) for z in terms) else []
 
 
 def _is_received(loop: Loop, z: Value) -> bool:
@@ -230,14 +245,14 @@ def _needed(block: Block, values: Iterable[Value]) -> set[Op]:
     return found
 
 
-def _kept(loop: Loop, z: Value) -> dict[Value, Value] | None:
-    """For each value that equals a parameter of the loop if ``z`` is zero, that parameter.
+def _kept(loop: Loop, zs: Collection[Value]) -> dict[Value, Value] | None:
+    """For each value that equals a parameter of the loop if ``zs`` are zero, that parameter.
 
     None if the loop adds nothing to an array.
     """
     if not all(op.results for op in loop.head.ops):
         return None                                      # a check
-    kept, _ = _without(loop.head, [z])
+    kept, _ = _without(loop.head, zs)
     return kept if any(v.op is not None and v.op.name == "add_at" for v in kept) else None
 
 
@@ -333,8 +348,11 @@ def _guard(func: Function, loop: Loop, zs: Iterable[Value], kept: dict[Value, Va
     b.jump(join, passed)
     before.term = None
     b.at(before)
-    tests = [b.ne(z, b.const(0.0, dtype_of(z.type))) for z in zs]
-    b.branch(reduce(b.or_, tests), enter, [], skip, [])
+    b.branch(_any_nonzero(b, zs), enter, [], skip, [])
+
+
+def _any_nonzero(b: Builder, zs: Iterable[Value]) -> Value:
+    return reduce(b.or_, (b.ne(z, b.const(0.0, dtype_of(z.type))) for z in zs))
 
 
 def _read_behind(func: Function, loop: Loop) -> list[Value]:
@@ -355,18 +373,18 @@ def _move(source: Block, target: Block, params: dict[Value, Value], behind: list
 
 
 class _Iteration:
-    """Branches around the rest of an iteration if ``z``, which it has computed, is zero.
+    """Branches around the rest of an iteration if ``zs``, which it has computed, are zero.
 
-    ``first``: the ops that are needed in any case: those of ``z`` and of the counter.
+    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.
     """
 
-    def __init__(self, func: Function, loop: Loop, z: Value, kept: dict[Value, Value]) -> None:
-        self.func, self.loop, self.z, self.kept = func, loop, z, kept
+    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> None:
+        self.func, self.loop, self.zs, self.kept = func, loop, zs, kept
         assert loop.head.term is not None
         self.term = loop.head.term
         read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
         self.passed = list(dict.fromkeys((*read, *_read_behind(func, loop))))
-        self.first = _needed(loop.head, (z, *self.term.operands, *(v for v in self.passed if v not in kept)))
+        self.first = _needed(loop.head, (*zs, *self.term.operands, *(v for v in self.passed if v not in kept)))
 
     def run(self) -> bool:
         """Rewrite the loop; returns False if nothing can be skipped."""
@@ -388,5 +406,5 @@ class _Iteration:
             op.replace_uses(params)
         latch.term, self.term.block, head.term = self.term, latch, None
         b = Builder(head, self.term.loc)
-        b.branch(b.ne(self.z, b.const(0.0, dtype_of(self.z.type))), work, [], skip, [])
+        b.branch(_any_nonzero(b, self.zs), work, [], skip, [])
         return True
