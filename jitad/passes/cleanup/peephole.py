@@ -90,6 +90,10 @@ def _sub(op: Op) -> Found:
         if x.op is not None and x.op.name == "add" and y in x.op.operands:     # (a + b) - b
             a, b = x.op.operands
             return a if b is y else b
+        if y.const is not None and x.op is not None and x.op.name in ("add", "sub"):
+            added = x.op.operands[1].const                                     # (a - 1) - -1, the trip count downwards
+            if added is not None and y.const == (added if x.op.name == "add" else -added):
+                return x.op.operands[0]
     return None
 
 
@@ -99,6 +103,8 @@ def _add(op: Op) -> Found:
         for a, b in ((x, y), (y, x)):
             if a.op is not None and a.op.name == "sub" and a.op.operands[1] is b:   # (p - b) + b
                 return a.op.operands[0]
+            if a.op is not None and a.op.name == "mul" and a.op.operands[1].const == -1:     # a range that goes down
+                return "sub", [b, a.op.operands[0]], {}
     return _nothing_added(op)
 
 

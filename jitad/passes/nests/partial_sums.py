@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators
-from ...ir.graph import Function, Module, Op, Value
+from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Scalar
 from ...ir.uses import users
 from ..analysis.loops import Loop, counted, loop_forest
@@ -44,12 +44,13 @@ def _split_all(func: Function, free: bool) -> bool:
         return False
     changed = False
     readers = users(func.all_ops())
+    heads = {loop.head for loop in forest.loops}
     for loop in loops:
         for p in loop.head.params:
             if not isinstance(p.type, Scalar) or p.type.is_bool:
                 continue
             in_any_order = not p.type.is_float or free and not _begins_anew(loop, p)
-            if _is_split(loop, p, _Sum(loop, p, readers, in_any_order).values, forest.dom):
+            if _is_split(loop, p, _Sum(loop, p, readers, in_any_order).values, forest.dom, heads):
                 _split(loop, p, readers)
                 changed = True
     return changed
@@ -100,11 +101,14 @@ class _Sum:
         return found
 
 
-def _is_split(loop: Loop, p: Value, values: set[Value], dom: Dominators) -> bool:
-    """True if the sum goes through parameters of other blocks, each of which is of the sum on all edges."""
+def _is_split(loop: Loop, p: Value, values: set[Value], dom: Dominators, heads: set[Block]) -> bool:
+    """True if inner loops continue the sum, and all edges pass values of it to each of its parameters.
+
+    Of a sum that only a branch continues, nothing would be left out but the branch.
+    """
     back = loop.back_edge().args[p.index]
     params = [v for v in values if v.op is None and v is not p]
-    if back not in values or back is p or not params:
+    if back not in values or not any(q.block in heads for q in params):
         return False
     adds = [v.op for v in values if v.op is not None]
     return all(sum(x in values for x in op.operands) == 1 for op in adds) and all(
