@@ -310,6 +310,7 @@ def test_two_arguments_are_two_trees() -> None:
     assert both[1].value == pytest.approx(2 * expected.value)
 
 
+@pytest.mark.slow
 def test_higher_orders_and_forward_mode() -> None:
     def one(t: Any) -> Any:
         return total(t) ** 2

@@ -99,6 +99,7 @@ def copies() -> Iterator[list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_for_these_sizes_and_others(name: str) -> None:
     rng, f = np.random.default_rng(0), PROGRAMS[name]

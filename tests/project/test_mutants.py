@@ -32,7 +32,7 @@ def test_nor_under_fast_math(seed: int) -> None:
 @pytest.mark.parametrize("bug", ["exchanged_terms", "lost_adjoint"])
 def test_planted_bugs_are_found(bug: str) -> None:
     with planted(bug):
-        assert any(check(mutant(seed)) for seed in range(24))
+        assert any(check(mutant(seed)) for seed in range(5, 29))
 
 
 def test_a_mutant_follows_from_its_seed() -> None:
