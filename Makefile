@@ -54,7 +54,7 @@ fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from
 		$(if $(SEED),--seed $(SEED)) --table $(FUZZ)
 
 mutants: $(VENV)/.test ## mutants of the benchmark's programs, with all passes and without: SECONDS=60, SEED= (from the clock)
-	@$(PY) -W ignore -m tests.fuzzing.mutants --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	@$(PY) -m tests.fuzzing.mutants --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 planted: $(VENV)/.test ## seven bugs planted in the compiler, each found by random programs and made small
 	@$(PY) -m tests.fuzzing.planted

@@ -25,6 +25,7 @@ from .size_rules import SizeRule
 from .type_rules import TypeRule, TypeRuleError, elementwise
 from .types import BOOL, STACK, Scalar, Type
 
+ORDERS = frozenset({"lt", "le", "gt", "ge"})
 EXPENSIVE = 5
 """The cost of a division, in additions.  Ops of this cost or more are not computed speculatively."""
 TRANSCENDENTAL = 20

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -57,7 +56,7 @@ class Mutant:
 
 @cache
 def programs() -> list[Ordinary]:
-    found = Collector(Path("../shared/data"), None, True, 1)
+    found = Collector(None, None, True, 1)
     for module in pkgutil.iter_modules(bench.ordinary.__path__):
         if cases := getattr(importlib.import_module(f"bench.ordinary.{module.name}"), "cases", None):
             if module.name != "program":

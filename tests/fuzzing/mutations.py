@@ -30,14 +30,18 @@ def _bodies(statements: list[ast.stmt], counters: tuple[str, ...] = (), looping:
     yield statements, counters, looping
     for s in statements:
         if isinstance(s, ast.For):
-            counted = isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call) \
-                and isinstance(s.iter.func, ast.Name) and s.iter.func.id == "range"
-            yield from _bodies(s.body, (*counters, s.target.id) if counted else counters, True)   # type: ignore[attr-defined]
+            yield from _bodies(s.body, (*counters, *_counter(s)), True)
         elif isinstance(s, ast.While):
             yield from _bodies(s.body, counters, True)
         elif isinstance(s, ast.If):
             yield from _bodies(s.body, counters, looping)
             yield from _bodies(s.orelse, counters, looping)
+
+
+def _counter(loop: ast.For) -> list[str]:
+    """The counter of a loop over a range, if it is one."""
+    counted = isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range"
+    return [loop.target.id] if counted and isinstance(loop.target, ast.Name) else []
 
 
 def _some(r: random.Random, tree: ast.AST, kind: type[ast.AST],
@@ -138,8 +142,8 @@ def update(tree: ast.FunctionDef, r: random.Random) -> bool:
         return False
     body, i = r.choice(places)
     s = body[i]
-    if isinstance(s, ast.Assign):
-        body[i] = ast.AugAssign(s.targets[0], r.choice((ast.Add, ast.Sub))(), s.value)     # type: ignore[arg-type]
+    if isinstance(s, ast.Assign) and isinstance(target := s.targets[0], ast.Subscript):
+        body[i] = ast.AugAssign(target, r.choice((ast.Add, ast.Sub))(), s.value)
     elif isinstance(s, ast.AugAssign) and r.random() < 0.5:
         s.op = r.choice(TERMS)()
     elif isinstance(s, ast.AugAssign):

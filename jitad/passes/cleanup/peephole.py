@@ -12,6 +12,7 @@ from typing import Any
 
 from ...ir.evaluate.fold import same
 from ...ir.graph import Op, Value
+from ...ir.ops import ORDERS
 from ...ir.types import BOOL, Array, Scalar, dtype_of
 from ...ir.window import reads
 from ..analysis.float_facts import never
@@ -20,7 +21,6 @@ Rewrite = tuple[str, list[Value], dict[str, Any]]
 Found = Value | Rewrite | None
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-ORDERS = frozenset(("lt", "le", "gt", "ge"))
 REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
 
 

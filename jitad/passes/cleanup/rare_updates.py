@@ -38,14 +38,13 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import ORDERS
 from ...ir.types import Scalar, is_float
 from ...ir.uses import ops_of, users
 from ..analysis.branches import extreme_of
 from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted, loop_forest
 from .feedback import branch_on_feedback
-
-ORDERS = frozenset({"lt", "le", "gt", "ge"})
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt"})
 FEW_OPS, SHORT = 16, 100

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.ops import EXPENSIVE, OPS
+from ...ir.ops import EXPENSIVE, OPS, ORDERS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of
 from ..analysis.affine import Affine
@@ -39,7 +39,6 @@ LARGEST = 200
 """The most ops of a loop that is looked at for slow updates."""
 LATE = EXPENSIVE
 """The cost of an update beyond which the next iteration should not wait for it."""
-ORDERS = frozenset({"lt", "le", "gt", "ge"})
 LEAST = 12
 """The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
 
