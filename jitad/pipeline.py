@@ -171,6 +171,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "cps", _Step(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _Step(retype_all), _SIMPLIFY)),
+    ("adjoint", "last_choice", _then(lambda module: last_choice(module, indirect=True), _SIMPLIFY, _DCE)),
     ("adjoint", "unroll", _Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
