@@ -26,6 +26,7 @@ from .passes.algebra.dot_products import dot_products
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
+from .passes.analysis.branches import nest_joins
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.common_arithmetic import common_arithmetic
@@ -136,6 +137,11 @@ def _scalarise(derived: bool) -> _Step:
     return _then(lambda module: scalarise(module, derived), _SIMPLIFY)
 
 
+def _nest(module: Module) -> None:
+    for func in module.functions.values() if module.derived else ():
+        nest_joins(func)
+
+
 def _on_nests(change: Callable[[Module], bool]) -> _Step:
     """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
     return _then(change, _SIMPLIFY, _LICM, _DCE)
@@ -206,6 +212,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
     ("adjoint", "matrix_products", _on_nests(lambda module: matrix_products(module, by_vectors=True))),
+    ("adjoint", "nest_joins", _Step(_nest)),
     ("adjoint", "differentiate", _Step(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
@@ -247,8 +254,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
     ("optimized", "stride_versioning", _Step(stride_versioning)),
     ("optimized", "loop_versioning", _Step(loop_versioning)),
+    ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
     ("optimized", "loop_pre", _Step(loop_pre)),
-    ("optimized", "branch_fusion", _Step(branch_fusion)),
+    ("optimized", "branch_fusion", _then(branch_fusion, _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", _Step(if_conversion)),
     ("optimized", "check_strips", _Step(check_strips)),
     ("optimized", "stride_specialise", _Step(stride_specialise)),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...ir.builder import Builder
 from ...ir.dominance import Dominators
 from ...ir.expression_keys import alike
-from ...ir.graph import Block, Edge, Op, Value
-from .loops import Loop
+from ...ir.graph import Block, Edge, Function, Op, Value
+from ...ir.ops import ORDERS
+from ...ir.types import is_float_scalar
+from .loops import Loop, loop_forest
 
 DEEP = 8
 """The depth to which a condition is examined."""
@@ -49,6 +52,36 @@ def arms_of(loop: Loop, dom: Dominators) -> list[Arms]:
     return found
 
 
+def nest_joins(func: Function) -> None:
+    """Let sides of a branch that join with others, as those of ``elif`` and ``continue`` do, first join each other.
+
+    In innermost loops.  A join then has two incoming edges.
+    """
+    forest = loop_forest(func)
+    for loop in forest.loops:
+        incoming: dict[Block, list[Edge]] = {}
+        blocks = forest.dom.in_order(loop.blocks) if not loop.children else []
+        for b in blocks:
+            for e in b.term.edges if b.term is not None else ():
+                incoming.setdefault(e.block, []).append(e)
+        for b in reversed(blocks):                           # inner branches first
+            if b.term is None or b.term.name != "branch":
+                continue
+            ends = [e if len(incoming[e.block]) > 1 or t is None or t.name != "jump" else t.edges[0]
+                    for e in b.term.edges for t in (e.block.term,)]
+            join = ends[0].block
+            if join is ends[1].block and join in loop.blocks - {loop.head} and len(incoming[join]) > 2:
+                middle = func.new_block("join")
+                params = [middle.add_param(p.type, p.hint) for p in join.params]
+                for e in ends:
+                    e.block = middle
+                    incoming[join].remove(e)
+                Builder(middle, b.term.loc).jump(join, params)
+                assert middle.term is not None
+                incoming[join].append(middle.term.edges[0])
+                incoming[middle] = ends
+
+
 def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Block]:
     """The blocks of the loop that ``head`` dominates and ``join`` does not, in reverse postorder."""
     found: list[Block] = []
@@ -58,6 +91,15 @@ def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Bloc
         found += new
         todo += new
     return dom.in_order(found)
+
+
+def compares_floats(condition: Value) -> bool:
+    """True for a condition that comparisons of floats decide: ``fission`` tests such checks ahead."""
+    op = condition.op
+    return op is not None and (
+        op.name in ORDERS and is_float_scalar(op.operands[0].type)
+        or op.name in ("not", "and", "or") and all(map(compares_floats, op.operands))
+        or op.name == "select" and all(v.const is True or compares_floats(v) for v in op.operands[1:]))
 
 
 def is_scattered(update: Op, loop: Loop) -> bool:

@@ -26,7 +26,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
-from ..analysis.branches import Arms, arms_of
+from ..analysis.branches import Arms, arms_of, nest_joins
 from ..analysis.cfg import Mapping, resolve, substitute
 from ..analysis.loops import counted, loop_forest
 
@@ -37,12 +37,16 @@ LONGEST = 400
 """The most ops of a loop.  Longer ones are not split for vectors, and each fusion looks at the function again."""
 
 
-def branch_fusion(module: Module) -> None:
-    """Fuse such branches in every innermost counted loop; expects normal form."""
+def branch_fusion(module: Module) -> bool:
+    """Fuse such branches in every innermost counted loop; expects normal form.  Returns True if there are any."""
+    changed = False
     for func in module.functions.values():
         if any(OPS[op.name].vector for op in func.all_ops() if op.name in OPS):
+            nest_joins(func)
             while (found := _next(func)) is not None:
                 found.run()
+                changed = True
+    return changed
 
 
 def _next(func: Function) -> _Fusion | None:

@@ -40,13 +40,14 @@ from collections import Counter
 from collections.abc import Hashable
 
 from ...ir.builder import Builder
+from ...ir.clone import clone_op
 from ...ir.dominance import strongly_connected
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EFFECTS, EXPENSIVE, OPS
 from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import counts, ops_of
-from ..analysis.branches import extreme_of
+from ..analysis.branches import compares_floats, extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
 
@@ -56,7 +57,7 @@ Side = tuple[Block | None, Edge]
 INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not",
                          "select", "minimum", "maximum"})
 
-MOST = 60
+MOST = 100
 """The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
 
 REDUCTIONS = (frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum"}), frozenset({"maximum"}),
@@ -113,14 +114,21 @@ def _may_be_vector(loop: Loop) -> bool:
     if loop.children:
         return counted(loop) is not None and all(op.name == "check" or _is_harmless(op) or not OPS[op.name].effect
                                                  for b in loop.blocks for op in b.ops)
-    return counted(loop) is not None and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
+    ops = [op for b in loop.blocks for op in b.ops]
+    return counted(loop) is not None and all(map(_is_harmless, ops)) and (
+        not any(op.name == "check" and op.operands[0].const is None for op in ops) or any(map(_is_split_off, ops)))
 
 
 def _is_harmless(op: Op) -> bool:
     if op.name == "check":
-        return op.operands[0].const is True
+        return op.operands[0].const is True or compares_floats(op.operands[0])
     return op.name in ("set", "add_at") or not OPS[op.name].effect and all(
         isinstance(v.type, Scalar) for v in op.results)
+
+
+def _is_split_off(op: Op) -> bool:
+    """True for a function that ``fission`` makes vectors of in a loop with checks."""
+    return bool(op.name in OPS and OPS[op.name].vector) or op.name in ("sqrt", "div")
 
 
 def _carried(blocks: list[Block], loop: Loop, arrays: bool) -> set[Value]:
@@ -214,7 +222,7 @@ class _Conversion:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
         ops = _apart(_ops(sides))
-        return _costs(ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
+        return _costs(ops) <= MOST and all(op.name == "check" or _is_arithmetic(op) for op in ops) and all(
             isinstance(p.type, Scalar) and p not in self.chained or resolve(self.mapping, x) is resolve(self.mapping, y)
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
 
@@ -239,7 +247,7 @@ class _Conversion:
             if block is not None:
                 self.mapping.update(edge.passed())
                 self.func.blocks.remove(block)
-        self._move(_ops(sides), head)
+        self._move(sides, head)
         head.term = None
         b = Builder(head, term.loc)
         args = [self._chosen(b, term.operands[0], resolve(self.mapping, x), resolve(self.mapping, y))
@@ -255,10 +263,21 @@ class _Conversion:
         head.term = join.term
         self.func.blocks.remove(join)
 
-    def _move(self, ops: list[Op], head: Block) -> None:
-        """Append ops of both sides to ``head``, once where both, or ``head``, compute the same."""
+    def _move(self, sides: list[Side], head: Block) -> None:
+        """Append ops of both sides to ``head``, once where both, or ``head``, compute the same.
+
+        A check of a side applies if the side is taken.
+        """
+        assert head.term is not None
+        (condition,), number, ops = head.term.operands, {block: i for i, (block, _) in enumerate(sides)}, _ops(sides)
         known: dict[Hashable, Op] = {key(op): op for op in head.ops} if ops else {}
         for op in ops:
+            if op.name == "check":
+                b = Builder(head, op.loc)
+                either = [resolve(self.mapping, op.operands[0]), b.const(True)]
+                chosen = b.select(condition, *either[::-1 if number[op.block] else 1])
+                append(head, clone_op(op, {op.operands[0]: chosen}))
+                continue
             alike = known.setdefault(key(op, [resolve(self.mapping, v) for v in op.operands]), op)
             if alike is op or OPS[op.name].effect:
                 append(head, op)
@@ -359,5 +378,12 @@ def _apart(ops: list[Op]) -> list[Op]:
 
 
 def _is_arithmetic(op: Op) -> bool:
-    cheap = OPS[op.name].elementwise and OPS[op.name].cost <= EXPENSIVE
-    return op.name == "const" or cheap and isinstance(op.result.type, Scalar)
+    definition = OPS[op.name]
+    cheap = definition.elementwise and (definition.cost <= EXPENSIVE or definition.vector or _is_of_bits(op))
+    return op.name == "const" or bool(cheap) and isinstance(op.result.type, Scalar)
+
+
+def _is_of_bits(op: Op) -> bool:
+    """True for a quotient or remainder of integers by a power of two, which is a shift or a mask."""
+    by = op.operands[-1].const
+    return op.name in ("floordiv", "mod") and isinstance(by, int) and by > 0 and not by & (by - 1)
