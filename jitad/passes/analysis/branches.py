@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.builder import Builder
 from ...ir.dominance import Dominators
 from ...ir.expression_keys import alike
-from ...ir.graph import Block, Edge, Function, Op, Value
+from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import ORDERS
 from ...ir.types import is_float_scalar
-from .loops import Loop, loop_forest
+from .loops import Loop
 
 DEEP = 8
 """The depth to which a condition is examined."""
@@ -50,36 +49,6 @@ def arms_of(loop: Loop, dom: Dominators) -> list[Arms]:
                     for b in (head, *between)):
                 found.append(Arms(loop, head, between, join))
     return found
-
-
-def nest_joins(func: Function) -> None:
-    """Let sides of a branch that join with others, as those of ``elif`` and ``continue`` do, first join each other.
-
-    In innermost loops.  A join then has two incoming edges.
-    """
-    forest = loop_forest(func)
-    for loop in forest.loops:
-        incoming: dict[Block, list[Edge]] = {}
-        blocks = forest.dom.in_order(loop.blocks) if not loop.children else []
-        for b in blocks:
-            for e in b.term.edges if b.term is not None else ():
-                incoming.setdefault(e.block, []).append(e)
-        for b in reversed(blocks):                           # inner branches first
-            if b.term is None or b.term.name != "branch":
-                continue
-            ends = [e if len(incoming[e.block]) > 1 or t is None or t.name != "jump" else t.edges[0]
-                    for e in b.term.edges for t in (e.block.term,)]
-            join = ends[0].block
-            if join is ends[1].block and join in loop.blocks - {loop.head} and len(incoming[join]) > 2:
-                middle = func.new_block("join")
-                params = [middle.add_param(p.type, p.hint) for p in join.params]
-                for e in ends:
-                    e.block = middle
-                    incoming[join].remove(e)
-                Builder(middle, b.term.loc).jump(join, params)
-                assert middle.term is not None
-                incoming[join].append(middle.term.edges[0])
-                incoming[middle] = ends
 
 
 def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Block]:

@@ -29,7 +29,7 @@ from ...ir.ops import EXPENSIVE, OPS, ORDERS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of
 from ..analysis.affine import Affine
-from ..analysis.branches import Arms, arms_of, compares_floats, is_scattered, nest_joins
+from ..analysis.branches import Arms, arms_of, compares_floats, is_scattered
 from ..analysis.facts import Walk
 from ..analysis.loops import loop_forest
 from ..analysis.sizes import Size, Solver
@@ -48,12 +48,10 @@ LEAST = 12
 def branch_accesses(module: Module, derived: bool = False) -> bool:
     """Rewrite the branches in loops; expects normal form.  Returns True if there are any.
 
-    ``derived``: after differentiation, which may change where branches join.
+    ``derived``: after differentiation, when checks of floats are left to ``fission``.
     """
     changed = False
     for func in module.functions.values():
-        if derived:
-            nest_joins(func)
         if any(len(loop.blocks) > 1 for loop in loop_forest(func).loops):
             hoist = _Hoist(func, derived)
             if hoist.arms:

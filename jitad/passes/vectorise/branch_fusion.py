@@ -26,7 +26,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
-from ..analysis.branches import Arms, arms_of, nest_joins
+from ..analysis.branches import Arms, arms_of
 from ..analysis.cfg import Mapping, resolve, substitute
 from ..analysis.loops import counted, loop_forest
 
@@ -42,7 +42,6 @@ def branch_fusion(module: Module) -> bool:
     changed = False
     for func in module.functions.values():
         if any(OPS[op.name].vector for op in func.all_ops() if op.name in OPS):
-            nest_joins(func)
             while (found := _next(func)) is not None:
                 found.run()
                 changed = True
