@@ -348,7 +348,7 @@ class _Version:
                 self.limits.setdefault(v, []).append(other)
             elif other.const == 0 and (op.name, truth) in (("ge", True), ("lt", False)):
                 self.positive.add(v)
-        self.solver = Solver(self.func) if self.limits else None
+        self.solver = Solver(self.func)
 
     def _settle(self, blocks: dict[Block, Block]) -> None:
         """Replace each wanted condition in the fast version by a constant, and remove the checks that then hold."""
