@@ -12,13 +12,14 @@ So a conditional sum remains a reduction.  Where both sides compute the same op 
 is selected: ``mul (select c, a, b), s`` is one product, and does not make ``s`` wait for the selection.
 
 LLVM vectorises such a branch itself, but moves loads into the sides where only one reads them, and then masks them.
-Both sides must be arithmetic on scalars and functions that have vector versions.  A check of floats on a side applies if
-the side is taken; ``fission`` tests it ahead, strip by strip.  So a likelihood that takes the logarithm of one of two
-numbers becomes vectors.  The loop must be counted and innermost, and have nothing that prevents vectors: no effects, no condition that depends on a value of the iteration before.  There a branch that is predicted
-well is faster, as the next iteration need not wait for the select.  For the same reason no selection is made of an
-integer whose next one is computed from it, unless by a reduction: numbers read digit by digit, ``v = 10 * v + d``,
-took 2.8 times as long.  Only lanes of a loop around may still be vectors.  (Floats take several cycles for each
-operation anyway, to which a selection adds little.)
+Both sides must be arithmetic on scalars and functions that have vector versions.  A check of floats on a side applies
+if the side is taken; ``fission`` tests it ahead, strip by strip.  So a likelihood that takes the logarithm of one of
+two numbers becomes vectors.  The loop must be counted and innermost, and have nothing that prevents vectors: no
+effects, no condition that depends on a value of the iteration before.  There a branch that is predicted well is faster,
+as the next iteration need not wait for the select.  For the same reason no selection is made of an integer whose next
+one is computed from it, unless by a reduction: numbers read digit by digit, ``v = 10 * v + d``, took 2.8 times as long.
+Only lanes of a loop around may still be vectors.  (Floats take several cycles for each operation anyway, to which a
+selection adds little.)
 
 In other innermost loops sides of a few cheap operations are converted if none of them, nor the condition, depends on
 the iteration before, whose result the selection then does not delay; and those on integers in any case: counters, steps
