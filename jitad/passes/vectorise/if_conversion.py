@@ -39,14 +39,14 @@ The pass runs after differentiation.  A select would have the derivative of both
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.dominance import strongly_connected
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import EFFECTS, EXPENSIVE, OPS
+from ...ir.ops import EFFECTS, EXPENSIVE, OPS, ORDERS
 from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import counts, ops_of
 from ..analysis.branches import compares_floats, extreme_of
@@ -98,7 +98,7 @@ def if_conversion(module: Module, around: bool = False) -> None:
 def _convert(func: Function, loop: Loop, blocks: list[Block], heads: list[Block], lanes: bool) -> None:
     """Convert branches of a loop: all that LLVM needs for vectors, unless one of them costs too much."""
     before = func.blocks[:], [(b, b.ops[:], b.term) for b in blocks]
-    conversion = _Conversion(func, loop, blocks, _may_be_vector(loop), lanes)
+    conversion = _Conversion(func, loop, blocks, _may_be_vector(loop, blocks), lanes)
     if not conversion.run(heads):
         func.blocks[:], contents = before
         for b, ops, term in contents:
@@ -112,14 +112,25 @@ def _is_cold(loop: Loop) -> bool:
     return loop.latch is not None and loop.latch.term is not None and bool(loop.latch.term.attrs.get("cold"))
 
 
-def _may_be_vector(loop: Loop) -> bool:
+def _may_be_vector(loop: Loop, blocks: Sequence[Block] = ()) -> bool:
     """True if no op of the loop prevents vectors for certain; lanes, of loops around others, may check."""
     if loop.children:
         return counted(loop) is not None and all(op.name == "check" or _is_harmless(op) or not OPS[op.name].effect
                                                  for b in loop.blocks for op in b.ops)
     ops = [op for b in loop.blocks for op in b.ops]
-    return counted(loop) is not None and all(map(_is_harmless, ops)) and (
-        not any(op.name == "check" and op.operands[0].const is None for op in ops) or any(map(_is_split_off, ops)))
+    if counted(loop) is None or not all(map(_is_harmless, ops)):
+        return False
+    return all(op.name != "check" or op.operands[0].const is True for op in ops) or _may_be_split(loop, blocks, ops)
+
+
+def _may_be_split(loop: Loop, blocks: Sequence[Block], ops: list[Op]) -> bool:
+    """True if ``fission`` may make vectors of a loop with checks: of functions that take long, beside sums alone.
+
+    The nearest of a few spheres that a ray hits, each of which is tested for a root, took twice as long in strips.
+    """
+    carried = _carried(blocks, loop, arrays=False)
+    return any(OPS[op.name].vector or op.name in ("sqrt", "div") for op in ops) and not any(
+        v in carried for op in ops if op.name in ORDERS for v in op.operands)
 
 
 def _is_harmless(op: Op) -> bool:
@@ -129,12 +140,7 @@ def _is_harmless(op: Op) -> bool:
         isinstance(v.type, Scalar) for v in op.results)
 
 
-def _is_split_off(op: Op) -> bool:
-    """True for a function that ``fission`` makes vectors of in a loop with checks."""
-    return bool(op.name in OPS and OPS[op.name].vector) or op.name in ("sqrt", "div")
-
-
-def _carried(blocks: list[Block], loop: Loop, arrays: bool) -> set[Value]:
+def _carried(blocks: Sequence[Block], loop: Loop, arrays: bool) -> set[Value]:
     """The values that depend on scalars that the loop carries, or ``arrays``, but not on its counter alone."""
     known = counted(loop)
     found = {p for p in loop.head.params
