@@ -48,7 +48,8 @@ LEAST = 12
 def branch_accesses(module: Module, derived: bool = False) -> bool:
     """Rewrite the branches in loops; expects normal form.  Returns True if there are any.
 
-    ``derived``: after differentiation, when checks of floats are left to ``fission``.
+    ``derived``: after differentiation, when checks of floats are left to ``fission``, and stores stay on their side:
+    neurons that rarely fire took 1.5 times as long otherwise.
     """
     changed = False
     for func in module.functions.values():
@@ -56,7 +57,8 @@ def branch_accesses(module: Module, derived: bool = False) -> bool:
             hoist = _Hoist(func, derived)
             if hoist.arms:
                 hoist.run()
-                sink_updates(func, list(hoist.arms.values()), hoist.safe)
+                if not derived:
+                    sink_updates(func, list(hoist.arms.values()), hoist.safe)
                 changed = True
     return changed
 
