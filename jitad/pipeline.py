@@ -29,7 +29,7 @@ from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.common_arithmetic import common_arithmetic
-from .passes.cleanup.correlated_branches import correlated_branches
+from .passes.cleanup.correlated_branches import correlated_branches, nest_joins
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
@@ -171,6 +171,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "cps", _Step(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _Step(retype_all), _SIMPLIFY)),
+    ("adjoint", "last_choice", _then(lambda module: last_choice(module, indirect=True), _SIMPLIFY, _DCE)),
     ("adjoint", "unroll", _Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
@@ -206,6 +207,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
     ("adjoint", "matrix_products", _on_nests(lambda module: matrix_products(module, by_vectors=True))),
+    ("adjoint", "nest_joins", lambda module, roots: nest_joins(module) if module.derived else False),
     ("adjoint", "differentiate", _Step(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
@@ -249,8 +251,11 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
     ("optimized", "stride_versioning", _Step(stride_versioning)),
     ("optimized", "loop_versioning", _Step(loop_versioning)),
+    ("optimized", "nest_joins", _Step(nest_joins)),
+    ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
     ("optimized", "loop_pre", _Step(loop_pre)),
-    ("optimized", "branch_fusion", _Step(branch_fusion)),
+    ("optimized", "nest_joins", _Step(nest_joins)),
+    ("optimized", "branch_fusion", _then(branch_fusion, _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", _Step(if_conversion)),
     ("optimized", "check_strips", _Step(check_strips)),
     ("optimized", "stride_specialise", _Step(stride_specialise)),
@@ -291,6 +296,7 @@ NOT_ON_GPU = frozenset((
     "outer_loop",
     "loop_unswitch",
     "neighbour_updates",
+    "nest_joins",
     "branch_fusion",
     "if_conversion",
     "check_strips",
@@ -356,7 +362,8 @@ def _scalarised(module: Module) -> None:
 PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     **{name: run_pass.change if isinstance(run_pass, _Step) else run_pass for _, name, run_pass in PIPELINE},
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
-    "array_sroa": array_sroa, "checkpoint": checkpoint_loops, "zero_cotangents": _zero_cotangents, "outline": outline,
+    "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
+    "zero_cotangents": _zero_cotangents, "outline": outline, "nest_joins": nest_joins,
     "size_versions": size_versions, "loop_load_elimination": loop_load_elimination,
     "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }

@@ -31,8 +31,8 @@ def add_ours(case: Case, function: Any, call: Callable[[Any], Program], fast: bo
 def compiled(name: str, *flags: str, compiler: str = "gcc") -> ctypes.CDLL:
     """``bench/c/name.c`` as a library, by a compiler at -O3 for the processor of ours (``JITAD_CPU``).
 
-    The linker is not given the flags: for -ffast-math it would add code that takes subnormal numbers for zero from the
-    moment when the library is loaded, in all programs of the process.
+    The linker is given no flag but -fopenmp: for -ffast-math it would add code that takes subnormal numbers for zero
+    from the moment when the library is loaded, in all programs of the process.
     """
     processor = os.environ.get("JITAD_CPU") or "native"
     others = [f"-{word}" for word in (compiler, processor) if word not in ("gcc", "native")]
@@ -43,7 +43,8 @@ def compiled(name: str, *flags: str, compiler: str = "gcc") -> ctypes.CDLL:
         unit = target.with_suffix(".o")
         command = [compiler, "-O3", f"-march={processor}", "-c", "-fPIC", *flags]
         subprocess.run([*command, str(source), "-o", str(unit)], check=True)
-        subprocess.run(["gcc", "-shared", str(unit), "-o", str(target), "-lm"], check=True)
+        threads = [flag for flag in flags if flag == "-fopenmp"]
+        subprocess.run(["gcc", "-shared", *threads, str(unit), "-o", str(target), "-lm"], check=True)
     return ctypes.CDLL(str(target))
 
 

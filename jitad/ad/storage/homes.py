@@ -5,7 +5,7 @@ The reverse sweep of ``reverse.py`` reads forward values directly.  ``Frames`` m
 * *free*: a constant, a parameter, a loop index (the reverse loop has its own), a value of the function's top level
   that is still in a register if the reverse sweep is in the same function (case 1);
 * in the copy of an iteration, if the reverse loop recomputes it (case 2, ``recompute_plan.py``);
-* *recomputed* (``REDONE``): one cheap op on values that are free or saved: indices, casts, one-flop values,
+* *recomputed* (``REDONE``): a few cheap ops on values that are free or saved: indices, casts, one-flop values,
   reciprocals, loads from arrays that nothing overwrites, or that are saved as a whole (``revisited.py``), and what
   a branch chooses from such values, which is selected again;
 * *saved* (``KEPT``): it is stored at the end of each iteration of its loop, in an array indexed by the iteration if it
@@ -40,6 +40,8 @@ FREE, REDONE, KEPT = "free", "redone", "kept"
 
 LONGEST = 100
 """Longest chain of ops by which a value is recomputed."""
+MOST = 8
+"""The most ops that are recomputed for one value, beside those that other values need; to save it takes less time."""
 
 
 def _cheap(op: Op) -> bool:
@@ -204,10 +206,12 @@ class Homes:
         return self.sweep.pivot
 
     def _can_redo(self, v: Value) -> bool:
-        """True if one cheap op on available values gives ``v``.  Decides about these values too."""
+        """True if a few cheap ops on available values give ``v``.  Decides about these values too."""
         needed: dict[Value, None] = {}
         self.wanted_in = self.readers.get(v, set())
         if not self._redoable(v, self.level(v), needed):
+            return False
+        if sum(u not in self.plan and not self._free(u) for u in needed) > MOST:
             return False
         for u in reversed(needed):
             self._decide(u)

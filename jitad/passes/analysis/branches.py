@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ...ir.dominance import Dominators
 from ...ir.expression_keys import alike
 from ...ir.graph import Block, Edge, Op, Value
+from ...ir.ops import ORDERS
+from ...ir.types import is_float_scalar
 from .loops import Loop
 
 DEEP = 8
@@ -58,6 +60,15 @@ def _between(loop: Loop, dom: Dominators, head: Block, join: Block) -> list[Bloc
         found += new
         todo += new
     return dom.in_order(found)
+
+
+def compares_floats(condition: Value) -> bool:
+    """True for a condition that comparisons of floats decide: ``fission`` tests such checks ahead."""
+    op = condition.op
+    return op is not None and (
+        op.name in ORDERS and is_float_scalar(op.operands[0].type)
+        or op.name in ("not", "and", "or") and all(map(compares_floats, op.operands))
+        or op.name == "select" and all(v.const is True or compares_floats(v) for v in op.operands[1:]))
 
 
 def is_scattered(update: Op, loop: Loop) -> bool:

@@ -219,7 +219,8 @@ class Walk:
             return []
         ways = [(block, a) for block in dict.fromkeys(self.dom.preds.get(join, ()))
                 for e in (block.term.edges if block.term else ()) if e.block is join
-                for a in [e.argument(condition)] if a is None or a.const is None or bool(a.const) is truth]
+                for a in [e.argument(condition)] if a is None or a.const is None or bool(a.const) is truth
+                if a is None or a.op is None or a.op.name != "undef"]
         block, passed = ways[0] if len(ways) == 1 else (join, None)
         if passed is None:
             return []

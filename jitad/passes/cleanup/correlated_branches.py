@@ -13,12 +13,23 @@
 An iteration that is recomputed and reversed at once has such pairs: what a side computes and what its adjoint reads
 again are in one block then, and ``cse`` makes one of the two.  Ops at the join are copied to both sides.  Pairs with a
 loop between them stay.  The gradient of a turned image, whose pixels are tested, takes 0.72 of the time.
+
+``nest_joins`` gives each branch in an innermost loop a join of its own, which the sides of ``elif`` and the paths of
+``continue`` share with others.  It becomes a block that jumps to the common one::
+
+    ^else: branch d, ^a, ^b;  ^a: jump ^join(y);    ^b: jump ^join(z)                  # beside another jump ^join(x)
+    ^else: branch d, ^a, ^b;  ^a: jump ^middle(y);  ^b: jump ^middle(z);  ^middle(v): jump ^join(v)
+
+Passes that look for a branch and its join (``analysis.branches``) then find one for each branch, and the reverse sweep
+recomputes the condition of each instead of saving which of the paths led to the join: a likelihood of answers, some of
+which are missing, takes 0.6 of the time with its gradient.  ``simplify`` takes it back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Module, Value
@@ -163,3 +174,41 @@ def _before_loops(forest: LoopForest, block: Block, join: Block) -> Block:
     while loop is not None and join not in loop.blocks and loop.preheader is not None:
         block, loop = loop.preheader, loop.parent
     return block
+
+
+def nest_joins(module: Module) -> bool:
+    """Nest the joins in every innermost loop; returns True if there were any."""
+    return any([_nest(func, blocks, loop.head) for func in module.functions.values()
+                for forest in (loop_forest(func),) for loop in forest.loops if not loop.children
+                for blocks in (forest.dom.in_order(loop.blocks),)])
+
+
+def _nest(func: Function, blocks: list[Block], head: Block) -> bool:
+    incoming: dict[Block, list[Edge]] = {b: [] for b in blocks if b is not head}
+    for b in blocks:
+        for e in b.term.edges if b.term is not None else ():
+            incoming.get(e.block, []).append(e)
+    changed = False
+    for b in reversed(blocks):                               # inner branches first
+        ends = [_end(e, incoming) for e in b.term.edges] if b.term is not None and b.term.name == "branch" else []
+        join = ends[0].block if ends else head
+        if join not in incoming or join is not ends[1].block or len(incoming[join]) < 3:
+            continue
+        middle = func.new_block("join")
+        params = [middle.add_param(p.type, p.hint) for p in join.params]
+        incoming[join] = [e for e in incoming[join] if e not in ends]
+        for e in ends:
+            e.block = middle
+        Builder(middle, b.term.loc if b.term is not None else func.loc).jump(join, params)
+        assert middle.term is not None
+        incoming[join] += middle.term.edges
+        incoming[middle] = ends
+        changed = True
+    return changed
+
+
+def _end(edge: Edge, incoming: dict[Block, list[Edge]]) -> Edge:
+    """The edge by which a side of a branch leaves: that of its only block, or ``edge`` itself."""
+    term = edge.block.term
+    own = term is not None and term.name == "jump" and len(incoming.get(edge.block, ())) == 1
+    return term.edges[0] if own and term is not None else edge

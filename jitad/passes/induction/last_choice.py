@@ -19,9 +19,9 @@ The derivative of the loop is that of one iteration.  Reverse mode would look fo
 and the forward sweep would save for it which way each comparison went.  So this runs before differentiation, and only
 for functions that are differentiated.  The nearest of eight centres takes half of the time with its gradient.
 
-The iteration has computed the same before, so its loads are in bounds and nothing raises.  If every iteration computes
-it, and if its partial derivatives are finite, the first iteration is taken in place of none, and the result selected:
-loops around it may then run in lanes (``outer_loop``).
+The iteration has computed the same before, so its loads are in bounds and nothing raises (``chosen_iteration``).  If
+every iteration computes it without control flow, and if its partial derivatives are finite, the first iteration is
+taken in place of none, and the result selected: loops around it may then run in lanes (``outer_loop``).
 
 Notation: a *choice* is a carried float that is replaced as a whole or kept; its *links* are the values that are either
 the old or the new one on the way to the back edge.
@@ -30,17 +30,14 @@ the old or the new one on the way to the back edge.
 from __future__ import annotations
 
 from ...ir.builder import Builder
-from ...ir.clone import clone_op
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.ops import OPS
 from ...ir.types import I64, Scalar, is_float_scalar
 from ...ir.uses import EDGE, ops_of, uses
 from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
+from .chosen_iteration import LONGEST, ChosenIteration, copy_op
 
-LONGEST = 64
-"""The most ops that are computed again, and the most values that are looked at for links."""
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
 SMOOTH = frozenset("add sub mul neg get cast const".split())
 """Ops whose partial derivatives are finite numbers for finite operands."""
@@ -48,22 +45,30 @@ SMOOTH = frozenset("add sub mul neg get cast const".split())
 Uses = dict[Value, list[tuple[Op, int]]]
 
 
-def last_choice(module: Module) -> bool:
-    """Rewrite the choices of every innermost loop; expects normal form.  Returns True if there were any."""
+def last_choice(module: Module, indirect: bool = False) -> bool:
+    """Rewrite the choices of every loop without choices inside; expects normal form.  Returns True if any was made.
+
+    With ``indirect`` only those that read elements at indices which are elements themselves.
+    """
     changed = False
     for func in module.functions.values() if module.derived else ():
         forest = loop_forest(func)
         left = forest.open_loops()
         mapping: dict[Value, Value] = {}
-        for loop in forest.loops:
+        rewritten = set[Loop]()
+        for loop in forest.loops:                            # inner loops first
             known = counted(loop)
-            if known is None or loop.children or loop in left or loop.exit is None \
-                    or len(forest.dom.preds[loop.exit]) != 1:
-                continue
-            for choice in _choices(loop, known, forest.dom):
-                mapping |= choice.rewrite(func)
-                changed = True
+            if not rewritten.isdisjoint(loop.children):
+                rewritten.add(loop)                          # its blocks are no longer those of the forest
+            elif known is not None and loop not in left and loop.exit is not None \
+                    and len(forest.dom.preds[loop.exit]) == 1:
+                for choice in _choices(loop, known, forest.dom):
+                    if indirect and not choice.iteration.is_indirect():
+                        continue
+                    mapping |= choice.rewrite(func)
+                    rewritten.add(loop)
         substitute(func, mapping)
+        changed |= bool(rewritten)
     return changed
 
 
@@ -75,18 +80,19 @@ def _choices(loop: Loop, known: Counted, dom: Dominators) -> list[_Choice]:
         return []
     used = uses(ops_of(loop.blocks))
     found = [_Choice(loop, known, dom, used, p) for p in others]
-    return found if all(choice.holds() for choice in found) else []
+    return [choice for choice in found if choice.results] if all(choice.holds() for choice in found) else []
 
 
 class _Choice:
-    """One choice, ``p``; ``new``: what replaces it; ``slice``: the ops of an iteration that compute ``new``."""
+    """One choice, ``p``; ``new``: what replaces it; ``iteration``: what computes ``new``; ``results``: what follows."""
 
     new: Value
-    slice: list[Op]
+    iteration: ChosenIteration
 
     def __init__(self, loop: Loop, known: Counted, dom: Dominators, used: Uses, p: Value) -> None:
         self.loop, self.known, self.dom, self.used, self.p = loop, known, dom, used, p
         self.following = loop.back_edge().args[p.index]
+        self.results = [q for q, a in loop.exit_edge().passed() if a is self.following]
         self.links: dict[Value, bool] = {p: True}
         self.left = LONGEST                              # values to be looked at
         self.numbers: dict[Value, Value] = {}
@@ -102,9 +108,8 @@ class _Choice:
         if len(leaves) != 1 or not all(map(self._only_compared, links)):
             return False
         self.new = leaves[0]
-        found = self._slice()
-        self.slice = found or []
-        return bool(found)
+        self.iteration = ChosenIteration(self.loop, self.known.iv, self.dom, self.new)
+        return self.iteration.found and bool(self.iteration.ops)
 
     def _is_link(self, v: Value) -> bool:
         """True if ``v`` may be the old value; enters it, and what it may be, in ``links``."""
@@ -138,40 +143,12 @@ class _Choice:
                 return False
         return True
 
-    def _slice(self) -> list[Op] | None:
-        """The ops that compute ``new`` from the counter, in order; None if it needs more than that."""
-        found: dict[Op, None] = {}
-        todo = [self.new]
-        while todo:
-            v = todo.pop()
-            if v.block not in self.loop.blocks or v is self.known.iv:
-                continue
-            op = v.op
-            if op is None or OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1 \
-                    or not isinstance(v.type, Scalar) or len(found) > LONGEST:
-                return None
-            if op.name == "get" and self._is_made_again(op.operands[0]):
-                return None
-            if op not in found:
-                found[op] = None
-                todo += op.operands
-        return [op for b in self.dom.in_order(self.loop.blocks) for op in b.ops if op in found]
-
-    def _is_made_again(self, array: Value) -> bool:
-        """True if each iteration of the loop around this one has its own array, scratch that it does not carry.
-
-        Its cotangent would be scattered into, at an index that depends on data, and not stay in lanes or registers.
-        """
-        around = self.loop.parent
-        return around is not None and array.block in around.blocks and array.owner is not around.head
-
     # --- rewriting ------------------------------------------------------------------------------------
 
     def rewrite(self, func: Function) -> dict[Value, Value]:
         """Carry the number of the chosen iteration; returns what takes the place of the results behind the loop."""
         loop, exit = self.loop, self.loop.exit
         assert exit is not None and loop.preheader is not None and loop.latch is not None
-        results = [q for q, a in loop.exit_edge().passed() if a is self.following]
         start = loop.entry_edge().args[self.p.index]
         self.numbers[self.p] = loop.head.add_param(I64, "last")
         loop.entry_edge().args.append(_ahead(loop.preheader, -1))
@@ -179,9 +156,10 @@ class _Choice:
         loop.back_edge().args.append(number)
         last = exit.add_param(I64, "last")
         loop.exit_edge().args.append(number)
-        always = self.dom.dominates(self.new.block, loop.latch) and all(op.name in SMOOTH for op in self.slice)
+        always = self.dom.dominates(self.new.block, loop.latch) and not self.iteration.blocks \
+            and all(op.name in SMOOTH and isinstance(op.result.type, Scalar) for op in self.iteration.ops)
         final = self._selected(exit, last, start) if always else self._branched(func, exit, last, start)
-        return dict.fromkeys(results, final)
+        return dict.fromkeys(self.results, final)
 
     def _number(self, v: Value) -> Value:
         """The number of the iteration from which ``v`` comes."""
@@ -201,33 +179,26 @@ class _Choice:
                     edge.args.append(number_there)
         return self.numbers[v]
 
-    def _again(self, b: Builder, number: Value, none: Value | None = None) -> Value:
-        """The chosen value, computed at the end of a block.
+    def _selected(self, exit: Block, last: Value, start: Value) -> Value:
+        """The value at ``exit`` without a branch.
 
-        ``none``: true if there is none.  It is then computed of ones, so that no derivative is a product of its
+        If there is no chosen iteration, the first is computed, of ones, so that no derivative is a product of its
         cotangent, a zero, with an infinite number.
         """
-        values = {self.known.iv: number}
-
-        def enter(v: Value, value: Value) -> None:
-            if none is not None and is_float_scalar(v.type) and v.const is None:
-                values[v] = b.select(none, b.const(1.0, v.type), value)
-        for v in dict.fromkeys(v for op in self.slice for v in op.operands if v.block not in self.loop.blocks):
-            enter(v, v)
-        for op in self.slice:
-            copy = clone_op(op, values)
-            copy.block = b.block
-            b.block.ops.append(copy)
-            if op.name == "get":
-                enter(op.result, copy.result)
-        return values.get(self.new, self.new)
-
-    def _selected(self, exit: Block, last: Value, start: Value) -> Value:
         ops, term, exit.ops, exit.term = exit.ops, exit.term, [], None
-        b = Builder(exit, self.slice[-1].loc)
+        b = Builder(exit, self.iteration.ops[-1].loc)
         zero = b.const(0)
         none = b.lt(last, zero)
-        final = b.select(none, start, self._again(b, b.maximum(last, zero), none))
+        values = {self.known.iv: b.maximum(last, zero)}
+        read = dict.fromkeys(v for op in self.iteration.ops for v in op.operands if v.block not in self.loop.blocks)
+        for v in read:
+            if is_float_scalar(v.type) and v.const is None:
+                values[v] = b.select(none, b.const(1.0, v.type), v)
+        for op in self.iteration.ops:
+            again = copy_op(op, b, values)
+            if op.name == "get" and is_float_scalar(again.type):
+                values[op.result] = b.select(none, b.const(1.0, again.type), again)
+        final = b.select(none, start, values.get(self.new, self.new))
         exit.ops += ops
         exit.term = term
         return final
@@ -238,10 +209,9 @@ class _Choice:
         go.ops, go.term, exit.ops, exit.term = exit.ops, exit.term, [], None
         for op in go.all_ops():
             op.block = go
-        b = Builder(exit, self.slice[-1].loc)
+        b = Builder(exit, self.iteration.ops[-1].loc)
         b.branch(b.lt(last, b.const(0)), go, [start], chosen, [])
-        b = Builder(chosen, self.slice[-1].loc)
-        b.jump(go, [self._again(b, last)])
+        self.iteration.continue_at(go, Builder(chosen, b.loc), last)
         return final
 
 

@@ -19,6 +19,7 @@ check for the argument ``eps``, though not for a literal.  The fast version is f
 that are left are on one side of a branch, and are tested before the loop too.
 
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
+Loads on one side of a branch have the attribute ``inside``, the axes of which the index is in bounds in any case.
 The original loop runs otherwise, and raises in the right iteration.
 
 In a program for a GPU, only loops of the host program get a second version: without checks they may be scans, for
@@ -41,6 +42,7 @@ from ..analysis.cfg import own_exit, set_term
 from ..analysis.float_facts import positive_inputs
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
+from ..analysis.sizes import Solver
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
 Ends = tuple[dict[Value, Value], dict[Value, Value]]
@@ -285,6 +287,7 @@ class _Version:
         self.wanted |= dict.fromkeys(self.signs, False)
         values: dict[Value, Value] = {}
         blocks = clone_blocks(self.order, func, values)
+        self._learn_bounds()
         self._settle(blocks)
         if latch.term is not None:
             latch.term.attrs["cold"] = True          # the lowering keeps its code small
@@ -332,6 +335,21 @@ class _Version:
             known[v] = b.emit(op.name, *operands)
         return known[v]
 
+    def _learn_bounds(self) -> None:
+        """Collect from the tested comparisons what is not negative, and the sizes that indices are less than."""
+        self.limits: dict[Value, list[Value]] = {}
+        self.positive: set[Value] = set()
+        for condition, truth in self.wanted.items():
+            op = condition.op
+            if op is None or self._is_decided(condition):
+                continue
+            v, other = op.operands
+            if op.name == "lt" and truth:
+                self.limits.setdefault(v, []).append(other)
+            elif other.const == 0 and (op.name, truth) in (("ge", True), ("lt", False)):
+                self.positive.add(v)
+        self.solver = Solver(self.func)
+
     def _settle(self, blocks: dict[Block, Block]) -> None:
         """Replace each wanted condition in the fast version by a constant, and remove the checks that then hold."""
         for old, new in blocks.items():
@@ -340,15 +358,31 @@ class _Version:
                 if op.results and op.results[0] in self.wanted:
                     twin.name, twin.operands = "const", []
                     twin.attrs = {"value": self.wanted[op.results[0]], "type": op.result.type}
+                if op.name == "get" and old is not self.loop.head and (axes := self._inside(op)):
+                    twin.attrs = {**op.attrs, "inside": axes}
                 if op.name != "check" or not self._holds(op.operands[0]):
                     kept.append(twin)
             new.ops = kept
 
+    def _inside(self, load: Op) -> tuple[int, ...]:
+        """The axes of which the index of a load is in bounds in every iteration, also if a branch does not take it."""
+        array, *index = load.operands
+        return tuple(axis for axis, v in enumerate(index) if v in self.limits and self._is_not_negative(v) and any(
+            size.op is not None and size.op.name == "dim" and self.solver.size((array, axis))
+            == self.solver.size((size.op.operands[0], size.op.attrs["axis"])) for size in self.limits[v]))
+
+    def _is_not_negative(self, v: Value) -> bool:
+        op = v.op
+        return v in self.positive or op is not None and op.name == "select" and op.operands[2] in self.positive and \
+            self.wanted.get(op.operands[0]) is False
+
     def _holds(self, condition: Value) -> bool:
         """True if a condition holds in the fast version."""
         op = condition.op
-        if op is not None and op.name == "and" and condition not in self.wanted:
+        if condition in self.outside or op is None:
+            return condition in self.outside
+        if op.name == "and" and condition not in self.wanted:
             return all(map(self._holds, op.operands))
-        if op is not None and op.name == "not":
+        if op.name == "not":
             return self.wanted.get(op.operands[0]) is False
-        return condition in self.outside or self.wanted.get(condition) is True
+        return self.wanted.get(condition) is True

@@ -40,6 +40,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
 
 from ...ir.builder import Builder
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import EDGE, uses
@@ -53,22 +54,23 @@ def zero_cotangents(module: Module, iterations: bool = False) -> None:
     """Skip loops, before those that can be are vectorised; or ``iterations`` of the loops that are left."""
     for func in module.functions.values():
         if any(op.attrs.get("acc") for op in func.all_ops()):          # there is a reverse sweep
-            for loop in loop_forest(func).loops:
+            forest = loop_forest(func)
+            for loop in forest.loops:
                 if loop.preheader is None or loop.exit is None or loop.latch is not loop.head:
                     continue
                 adds = any(op.name == "add_at" for op in loop.head.ops)
                 if adds and not iterations:
                     if not _adds_to_windows(loop):
-                        _skip_loop(func, loop)
+                        _skip_loop(func, loop, forest.dom)
                 elif iterations and not (adds and _skip_iterations(func, loop)):
                     _skip_path(func, loop)
             for loop in loop_forest(func).loops if iterations else ():
                 _skip_multiples(func, loop)
 
 
-def _skip_loop(func: Function, loop: Loop) -> None:
+def _skip_loop(func: Function, loop: Loop, dom: Dominators) -> None:
     for z in dict.fromkeys(v for op in loop.head.ops for v in op.operands if v.block not in loop.blocks):
-        kept = _kept(loop, [z]) if _may_be_zero(z) else None
+        kept = _kept(loop, [z]) if _may_be_zero(z, dom) else None
         if kept is not None and _leaves_unchanged(func, loop, kept):
             return _guard(func, loop, [z], kept)
 
@@ -146,12 +148,16 @@ def _skip_iterations(func: Function, loop: Loop) -> bool:
     return False
 
 
-def _may_be_zero(v: Value) -> bool:
+def _may_be_zero(v: Value, dom: Dominators | None = None) -> bool:
+    """True for a selection with a zero, or of such values, by branches too if ``dom`` is given."""
     op = v.op
     if op is not None and op.name == "add" and op.operands[0] is op.operands[1]:      # the adjoint of a square
-        return _may_be_zero(op.operands[0])
+        return _may_be_zero(op.operands[0], dom)
+    if dom is not None and v.owner in dom.preds and is_float_scalar(v.type):
+        joined = [e.args[v.index] for e in dom.incoming(v.owner)]
+        return len(joined) > 1 and all(_is_zero(a) or _may_be_zero(a) for a in joined)
     return op is not None and op.name == "select" and is_float_scalar(v.type) and \
-        any(map(_is_zero, op.operands[1:]))
+        (any(map(_is_zero, op.operands[1:])) or all(map(_may_be_zero, op.operands[1:])))
 
 
 def _is_zero(v: Value) -> bool:

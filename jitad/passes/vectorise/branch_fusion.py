@@ -37,12 +37,15 @@ LONGEST = 400
 """The most ops of a loop.  Longer ones are not split for vectors, and each fusion looks at the function again."""
 
 
-def branch_fusion(module: Module) -> None:
-    """Fuse such branches in every innermost counted loop; expects normal form."""
+def branch_fusion(module: Module) -> bool:
+    """Fuse such branches in every innermost counted loop; expects normal form.  Returns True if there are any."""
+    changed = False
     for func in module.functions.values():
         if any(OPS[op.name].vector for op in func.all_ops() if op.name in OPS):
             while (found := _next(func)) is not None:
                 found.run()
+                changed = True
+    return changed
 
 
 def _next(func: Function) -> _Fusion | None:

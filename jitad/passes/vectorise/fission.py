@@ -99,7 +99,9 @@ def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, fine: set
         return True
     if op is None or (op.block is head and op not in free):
         return False
-    if all(v.type == BOOL for v in op.operands):
+    if op.name == "select":                          # what a side of a branch checks, if it is taken
+        found = all(_is_of_floats(v, free, head, fine, True) for v in op.operands[1:])
+    elif all(v.type == BOOL for v in op.operands):
         found = all(_is_of_floats(v, free, head, fine, True) for v in op.operands)
     else:
         found = all(is_float_scalar(v.type) for v in op.operands)

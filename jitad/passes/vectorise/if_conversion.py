@@ -12,12 +12,14 @@ So a conditional sum remains a reduction.  Where both sides compute the same op 
 is selected: ``mul (select c, a, b), s`` is one product, and does not make ``s`` wait for the selection.
 
 LLVM vectorises such a branch itself, but moves loads into the sides where only one reads them, and then masks them.
-Both sides must be cheap arithmetic on scalars.  The loop must be counted and innermost, and have nothing that prevents
-vectors: no effects, no condition that depends on a value of the iteration before.  There a branch that is predicted
-well is faster, as the next iteration need not wait for the select.  For the same reason no selection is made of an
-integer whose next one is computed from it, unless by a reduction: numbers read digit by digit, ``v = 10 * v + d``,
-took 2.8 times as long.  Only lanes of a loop around may still be vectors.  (Floats take several cycles for each
-operation anyway, to which a selection adds little.)
+Both sides must be arithmetic on scalars and functions that have vector versions.  A check of floats on a side applies
+if the side is taken; ``fission`` tests it ahead, strip by strip.  So a likelihood that takes the logarithm of one of
+two numbers becomes vectors.  The loop must be counted and innermost, and have nothing that prevents vectors: no
+effects, no condition that depends on a value of the iteration before.  There a branch that is predicted well is faster,
+as the next iteration need not wait for the select.  For the same reason no selection is made of an integer whose next
+one is computed from it, unless by a reduction: numbers read digit by digit, ``v = 10 * v + d``, took 2.8 times as long.
+Only lanes of a loop around may still be vectors.  (Floats take several cycles for each operation anyway, to which a
+selection adds little.)
 
 In other innermost loops sides of a few cheap operations are converted if none of them, nor the condition, depends on
 the iteration before, whose result the selection then does not delay; and those on integers in any case: counters, steps
@@ -37,16 +39,17 @@ The pass runs after differentiation.  A select would have the derivative of both
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from ...ir.builder import Builder
+from ...ir.clone import clone_op
 from ...ir.dominance import strongly_connected
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import EFFECTS, EXPENSIVE, OPS
+from ...ir.ops import EFFECTS, EXPENSIVE, OPS, ORDERS
 from ...ir.types import Scalar, dtype_of, is_float_scalar
 from ...ir.uses import counts, ops_of
-from ..analysis.branches import extreme_of
+from ..analysis.branches import compares_floats, extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
 
@@ -56,8 +59,9 @@ Side = tuple[Block | None, Edge]
 INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not",
                          "select", "minimum", "maximum"})
 
-MOST = 60
-"""The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
+MOST = 100
+"""The largest cost of both sides: a vector of four elements computes both sides of four iterations.  With 60, an
+exponential and a logarithm on one side stayed a branch, and took 1.7 times as long."""
 
 REDUCTIONS = (frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum"}), frozenset({"maximum"}),
               frozenset({"and"}), frozenset({"or"}), frozenset({"xor"}))
@@ -94,7 +98,7 @@ def if_conversion(module: Module, around: bool = False) -> None:
 def _convert(func: Function, loop: Loop, blocks: list[Block], heads: list[Block], lanes: bool) -> None:
     """Convert branches of a loop: all that LLVM needs for vectors, unless one of them costs too much."""
     before = func.blocks[:], [(b, b.ops[:], b.term) for b in blocks]
-    conversion = _Conversion(func, loop, blocks, _may_be_vector(loop), lanes)
+    conversion = _Conversion(func, loop, blocks, _may_be_vector(loop, blocks), lanes)
     if not conversion.run(heads):
         func.blocks[:], contents = before
         for b, ops, term in contents:
@@ -108,22 +112,35 @@ def _is_cold(loop: Loop) -> bool:
     return loop.latch is not None and loop.latch.term is not None and bool(loop.latch.term.attrs.get("cold"))
 
 
-def _may_be_vector(loop: Loop) -> bool:
+def _may_be_vector(loop: Loop, blocks: Sequence[Block] = ()) -> bool:
     """True if no op of the loop prevents vectors for certain; lanes, of loops around others, may check."""
     if loop.children:
         return counted(loop) is not None and all(op.name == "check" or _is_harmless(op) or not OPS[op.name].effect
                                                  for b in loop.blocks for op in b.ops)
-    return counted(loop) is not None and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
+    ops = [op for b in loop.blocks for op in b.ops]
+    if counted(loop) is None or not all(map(_is_harmless, ops)):
+        return False
+    return all(op.name != "check" or op.operands[0].const is True for op in ops) or _may_be_split(loop, blocks, ops)
+
+
+def _may_be_split(loop: Loop, blocks: Sequence[Block], ops: list[Op]) -> bool:
+    """True if ``fission`` may make vectors of a loop with checks: of functions that take long, beside sums alone.
+
+    The nearest of a few spheres that a ray hits, each of which is tested for a root, took twice as long in strips.
+    """
+    carried = _carried(blocks, loop, arrays=False)
+    return any(OPS[op.name].vector or op.name in ("sqrt", "div") for op in ops) and not any(
+        v in carried for op in ops if op.name in ORDERS for v in op.operands)
 
 
 def _is_harmless(op: Op) -> bool:
     if op.name == "check":
-        return op.operands[0].const is True
+        return op.operands[0].const is True or compares_floats(op.operands[0])
     return op.name in ("set", "add_at") or not OPS[op.name].effect and all(
         isinstance(v.type, Scalar) for v in op.results)
 
 
-def _carried(blocks: list[Block], loop: Loop, arrays: bool) -> set[Value]:
+def _carried(blocks: Sequence[Block], loop: Loop, arrays: bool) -> set[Value]:
     """The values that depend on scalars that the loop carries, or ``arrays``, but not on its counter alone."""
     known = counted(loop)
     found = {p for p in loop.head.params
@@ -214,7 +231,7 @@ class _Conversion:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
         ops = _apart(_ops(sides))
-        return _costs(ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
+        return _costs(ops) <= MOST and all(op.name == "check" or _is_arithmetic(op) for op in ops) and all(
             isinstance(p.type, Scalar) and p not in self.chained or resolve(self.mapping, x) is resolve(self.mapping, y)
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
 
@@ -239,7 +256,7 @@ class _Conversion:
             if block is not None:
                 self.mapping.update(edge.passed())
                 self.func.blocks.remove(block)
-        self._move(_ops(sides), head)
+        self._move(sides, head)
         head.term = None
         b = Builder(head, term.loc)
         args = [self._chosen(b, term.operands[0], resolve(self.mapping, x), resolve(self.mapping, y))
@@ -255,10 +272,21 @@ class _Conversion:
         head.term = join.term
         self.func.blocks.remove(join)
 
-    def _move(self, ops: list[Op], head: Block) -> None:
-        """Append ops of both sides to ``head``, once where both, or ``head``, compute the same."""
+    def _move(self, sides: list[Side], head: Block) -> None:
+        """Append ops of both sides to ``head``, once where both, or ``head``, compute the same.
+
+        A check of a side applies if the side is taken.
+        """
+        assert head.term is not None
+        (condition,), number, ops = head.term.operands, {block: i for i, (block, _) in enumerate(sides)}, _ops(sides)
         known: dict[Hashable, Op] = {key(op): op for op in head.ops} if ops else {}
         for op in ops:
+            if op.name == "check":
+                b = Builder(head, op.loc)
+                either = [resolve(self.mapping, op.operands[0]), b.const(True)]
+                chosen = b.select(condition, *either[::-1 if number[op.block] else 1])
+                append(head, clone_op(op, {op.operands[0]: chosen}))
+                continue
             alike = known.setdefault(key(op, [resolve(self.mapping, v) for v in op.operands]), op)
             if alike is op or OPS[op.name].effect:
                 append(head, op)
@@ -359,5 +387,12 @@ def _apart(ops: list[Op]) -> list[Op]:
 
 
 def _is_arithmetic(op: Op) -> bool:
-    cheap = OPS[op.name].elementwise and OPS[op.name].cost <= EXPENSIVE
-    return op.name == "const" or cheap and isinstance(op.result.type, Scalar)
+    definition = OPS[op.name]
+    cheap = definition.elementwise and (definition.cost <= EXPENSIVE or definition.vector or _is_of_bits(op))
+    return op.name == "const" or bool(cheap) and isinstance(op.result.type, Scalar)
+
+
+def _is_of_bits(op: Op) -> bool:
+    """True for a quotient or remainder of integers by a power of two, which is a shift or a mask."""
+    by = op.operands[-1].const
+    return op.name in ("floordiv", "mod") and isinstance(by, int) and by > 0 and not by & (by - 1)
