@@ -115,12 +115,13 @@ class FunctionLowering(FunctionBuilder):
         return selection.select(self, t, condition, x, y, f", !unpredictable {self.writer.node('')}")
 
     def _by_mask(self, op: Op) -> str:
-        """A selection by a comparison of vectors: see ``planning/shared_conditions.py``."""
-        test = op.operands[0].op
+        """A selection by a mask: see ``planning/shared_conditions.py``."""
+        condition, t = op.operands[0], dtype_of(op.result.type)
+        test, x, y = condition.op, *(self.scalar(v) for v in op.operands[1:])
         assert test is not None
-        t = dtype_of(op.result.type)
-        xs = [self.scalar(v) for v in (*test.operands, *op.operands[1:])]
-        return selection.select_by_mask(self, test.name, t, xs)
+        mask = selection.bool_mask(self, t, self.scalar(condition)) if test.name == "get" else \
+            selection.comparison_mask(self, test.name, t, [self.scalar(v) for v in test.operands])
+        return selection.select_by_mask(self, t, mask, x, y)
 
     def lower_op(self, op: Op) -> None:
         """Emit one op that is not a terminator."""

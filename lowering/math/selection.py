@@ -38,21 +38,40 @@ def selects_by_mask(e: Emitter) -> bool:
     return e.target.triple.startswith("x86_64") and e.target.vector_bits == 256
 
 
-def select_by_mask(e: Emitter, comparison: str, t: Scalar, xs: Sequence[str]) -> str:
-    """A selection of ``xs[2]`` or ``xs[3]`` by the comparison of ``xs[0]`` with ``xs[1]``, which branches nowhere.
+def select_by_mask(e: Emitter, t: Scalar, mask: str, x: str, y: str) -> str:
+    """A selection that branches nowhere, of ``x`` where the sign of the mask's first lane is set.
 
     It is made of intrinsics: LLVM makes the selection of scalars of one of vectors.
     """
-    of, lanes, suffix = types.register(t), 128 // t.bits, "ps" if t.bits == 32 else "pd"
-    vector = f"<{lanes} x {of}>"
-    a, b, x, y = ((vector, e.code.insert_element(vector, "poison", of, v, 0)) for v in xs)
-    number, swapped = _MASKS[comparison]
-    compare = e.writer.declare(f"llvm.x86.sse{'' if t.bits == 32 else '2'}.cmp.s{suffix[1]}", vector,
-                               f"{vector}, {vector}, i8")
+    of, vector, suffix = *_vector(t), "ps" if t.bits == 32 else "pd"
     blend = e.writer.declare(f"llvm.x86.sse41.blendv{suffix}", vector, f"{vector}, {vector}, {vector}")
-    first, second = (b, a) if swapped else (a, b)
-    mask = e.code.call(vector, compare, first, second, ("i8", str(number)))
-    return e.code.extract_element(of, vector, e.code.call(vector, blend, y, x, (vector, mask)), 0)
+    ys, xs = ((vector, e.code.insert_element(vector, "poison", of, v, 0)) for v in (y, x))
+    return e.code.extract_element(of, vector, e.code.call(vector, blend, ys, xs, (vector, mask)), 0)
+
+
+def comparison_mask(e: Emitter, comparison: str, t: Scalar, xs: Sequence[str]) -> str:
+    """The mask of a comparison of two floats, made by one of vectors."""
+    of, vector = _vector(t)
+    suffix = f"sse{'' if t.bits == 32 else '2'}.cmp.{'ss' if t.bits == 32 else 'sd'}"
+    number, swapped = _MASKS[comparison]
+    compare = e.writer.declare(f"llvm.x86.{suffix}", vector, f"{vector}, {vector}, i8")
+    first, second = ((vector, e.code.insert_element(vector, "poison", of, v, 0))
+                     for v in (reversed(xs) if swapped else xs))
+    return e.code.call(vector, compare, first, second, ("i8", str(number)))
+
+
+def bool_mask(e: Emitter, t: Scalar, condition: str) -> str:
+    """The mask of a bool."""
+    bits, (_, vector) = f"i{t.bits}", _vector(t)
+    whole = f"<{128 // t.bits} x {bits}>"
+    lane = e.code.cast("sext", "i1", condition, bits)
+    return e.code.cast("bitcast", whole, e.code.insert_element(whole, "poison", bits, lane, 0), vector)
+
+
+def _vector(t: Scalar) -> tuple[str, str]:
+    """The types of a float in a register, and of a register."""
+    of = types.register(t)
+    return of, f"<{128 // t.bits} x {of}>"
 
 
 def inverse_comparison(e: Emitter, name: str, t: Scalar, xs: Sequence[str]) -> str:

@@ -241,3 +241,69 @@ def test_what_fails_in_the_first_iteration_fails_first() -> None:
         compiled(np.ones(5), 1.0, 64)
     with pytest.raises(IndexError, match="index 0 is out of bounds"):
         compiled(np.ones(0), -1.0, 64)
+
+
+def knocked_out(z: Any, start: float, level: float, scale: float) -> Any:
+    """Each path reads its row until it leaves; the payoff of those that stay is added up."""
+    total, last = 0.0, np.zeros(len(z))
+    for i in range(z.shape[0]):
+        s, alive = start, True
+        for t in range(z.shape[1]):
+            s *= math.exp(0.1 * math.sqrt(scale) * z[i, t])
+            if s > level:
+                alive = False
+                break
+        if alive:
+            total += s - 0.5
+        last[i] = s
+    return total, last
+
+
+def counted_too(z: Any, start: float, level: float, scale: float) -> Any:
+    """The same by ``while``, with the number of steps, which differs."""
+    total, last = 0.0, np.zeros(len(z))
+    for i in range(z.shape[0]):
+        s, t, steps = start, 0, 0
+        while t < z.shape[1] and s <= level:
+            s *= math.exp(0.1 * math.sqrt(scale) * z[i, t])
+            t += 1
+            steps += 1
+        total += s if s <= level else 0.25
+        last[i] = s + steps
+    return total, last
+
+
+@pytest.mark.parametrize("f", [knocked_out, counted_too])
+def test_rows_that_are_read_step_by_step(f: Callable[..., Any]) -> None:
+    compiled = jit(f)
+    rng = np.random.default_rng(1)
+    for shape in ((100, 20), (32, 1), (7, 30), (1, 3), (40, 0), (0, 5)):
+        z = rng.normal(size=shape)
+        for level in (1.2, 0.2, 50.0):
+            for a, b in zip(compiled(z, 1.0, level, 0.9), f(z, 1.0, level, 0.9)):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
+    with pytest.raises(ValueError, match="math domain error"):
+        compiled(np.ones((40, 3)), 1.0, 2.0, -1.0)
+    compiled(np.ones((40, 0)), 1.0, 2.0, -1.0)                  # no step, no root
+    assert masked(compiled, np.ones((40, 3)), 1.0, 2.0, 0.9)
+
+
+def test_a_loop_behind_conditions_that_do_not_change() -> None:
+    def f(m: Any, e: Any, tolerance: float) -> Any:
+        total = 0.0
+        for i in range(len(m)):
+            x, step, k = m[i], 1.0, 0
+            while abs(step) >= tolerance and k < 50:
+                step = (x - e[i] * math.sin(x) - m[i]) / (1.0 - e[i] * math.cos(x))
+                x -= step
+                k += 1
+            total += x * x
+        return total
+    compiled, e = jit(f), np.linspace(0.0, 0.8, 100)
+    for n in (0, 1, 33, 100):
+        for tolerance in (1e-10, 0.5, 2.0):                     # nothing is read of ``e`` if no step is made
+            np.testing.assert_allclose(compiled(X[:n], e, tolerance), f(X[:n], e, tolerance), rtol=1e-12)
+    assert compiled(X, e[:0], 2.0) == pytest.approx(f(X, e[:0], 2.0), rel=1e-13)
+    with pytest.raises(IndexError, match="index 50 is out of bounds for axis 0 with size 50"):
+        compiled(X, e[:50], 1e-10)
+    assert masked(compiled, X, e, 1e-10)

@@ -243,3 +243,37 @@ def test_selections_with_one_condition_in_a_recurrence_read_a_mask(dtype, monkey
     for plain, by_mask in zip(*results):
         assert np.all(np.isfinite(plain)) and np.any(plain)
         np.testing.assert_allclose(by_mask, plain, rtol=1e-6)
+
+
+def alignment(a, b, insert, delete, replace):
+    above = insert * np.arange(len(b) + 1.0)
+    for i in range(len(a)):
+        row = np.zeros(len(b) + 1)
+        row[0] = (i + 1) * delete
+        for j in range(len(b)):
+            best = above[j] if a[i] == b[j] else above[j] + replace
+            if above[j + 1] + delete < best:
+                best = above[j + 1] + delete
+            if row[j] + insert < best:
+                best = row[j] + insert
+            row[j + 1] = best
+        above = row
+    return above[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not llvm.get_default_triple().startswith("x86_64"), reason="instructions of x86-64")
+def test_selections_by_what_is_loaded_in_a_recurrence_read_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The derivative selects by what the forward sweep has chosen."""
+    args = (np.array([1, 2, 3, 1, 2]), np.array([2, 1, 1, 3, 2, 3]), 0.9, 1.1, 1.4)
+    gradients = []
+    for chosen in (False, True):
+        monkeypatch.setattr(selection, "selects_by_mask", lambda e, chosen=chosen: chosen)
+        both = jit(alignment, grad=(2, 3, 4)).value_and_grad
+        assert ("blendv" in both.inspect("llvm", *args)) is chosen
+        value, slopes = both(*args)
+        assert value == pytest.approx(alignment(*args), rel=1e-14)
+        gradients.append(slopes)
+    for k, (plain, by_mask) in enumerate(zip(*gradients)):
+        up, down = ([x + h * (n == k + 2) for n, x in enumerate(args)] for h in (1e-6, -1e-6))
+        assert plain == by_mask == pytest.approx((alignment(*up) - alignment(*down)) / 2e-6, abs=1e-7)

@@ -9,8 +9,9 @@ What is computed from the same values goes ahead of the branch, and what differs
             v = mul t, u;  jump ^join(v)
     ^join(z): …
 
-A selection of such results is one of the operands.  Nothing is computed that was not before.  Each side is shorter,
-and the derivative saves one value instead of one for each side.
+An update of an element is moved ahead too, as that of the cotangent of an element that both sides have read, if a side
+reads the array only there.  A selection of such results is one of the operands.  Nothing is computed that was not
+before.  Each side is shorter, and the derivative saves one value instead of one for each side.
 """
 
 from __future__ import annotations
@@ -56,12 +57,18 @@ def _is_scalar_arithmetic(op: Op) -> bool:
     return OPS[op.name].elementwise and all(isinstance(v.type, Scalar) for v in (op.result, *op.operands))
 
 
+def _is_movable(op: Op, side: Block) -> bool:
+    if op.name not in ("set", "add_at"):
+        return _is_scalar_arithmetic(op)
+    return isinstance(op.operands[1].type, Scalar) and sum(x.used().count(op.operands[0]) for x in side.all_ops()) == 1
+
+
 def _hoist(block: Block, one: Block, two: Block, values: dict[Value, Value]) -> None:
     """Move what both sides compute alike ahead of the branch; ``values`` maps the results of the second side."""
-    first = {translated(op, {}): op for op in reversed(one.ops) if _is_scalar_arithmetic(op)}
+    first = {translated(op, {}): op for op in reversed(one.ops) if _is_movable(op, one)}
     moved: dict[Op, None] = {}
     for op in two.ops:
-        twin = first.pop(translated(op, values), None) if _is_scalar_arithmetic(op) else None
+        twin = first.pop(translated(op, values), None) if _is_movable(op, two) else None
         if twin is not None:                             # its operands are from above, or have moved
             moved |= {twin: None, op: None}
             values[op.result] = twin.result

@@ -167,6 +167,26 @@ def _get(op: Op) -> Found:
     return a.op.operands[1] if stored and all(map(same, a.op.operands[2:], indices)) else None
 
 
+def _slice(op: Op) -> Found:
+    """A part of a part is a part, as column 0 of ``p[i + 1:]``: its cotangent needs no array for the larger part.
+
+    Of each axis, one of the two must begin at 0 and have the step 1, so that no index is computed.
+    """
+    (part, *outer), found = op.operands, list[Value]()
+    if part.op is None or part.op.name != "slice":
+        return None
+    a, *inner = part.op.operands
+    for k in range(0, len(outer), 3):
+        (start, _, step), (first, length, stride) = inner[k:k + 3], outer[k:k + 3]
+        if first.const == 0 and stride.const == 1:
+            found += start, length, step
+        elif start.const == 0 and step.const == 1:
+            found += first, length, stride
+        else:
+            return None
+    return "slice", [a, *found], {}
+
+
 def _set(op: Op) -> Found:
     """``a[i] = a[i]`` is ``a``; ``a[i:j] += v`` ends in such a store."""
     return op.operands[0] if reads(op.operands[1], op) else None
@@ -196,5 +216,5 @@ RULES: dict[str, Callable[[Op], Found]] = {
     **dict.fromkeys(OPPOSITE, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
     "not": _not, "select": _select, "sub": _sub, "add": _add, "maximum": _extreme, "minimum": _extreme, "pow": _pow,
     "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set, "add_at": _nothing_added,
-    "stop": _stop, "add_slice": _add_slice,
+    "slice": _slice, "stop": _stop, "add_slice": _add_slice,
 }

@@ -20,11 +20,11 @@ in all iterations, as those of two halves.
 from __future__ import annotations
 
 from ...ir.graph import Function, Module, Op, Value
-from ...ir.types import Array
+from ...ir.types import I64, Array
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import Mapping, substitute
-from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.loops import Counted, Loop, counted, loop_forest, stepped
 
 LARGEST = 40
 """The most values of a web, which bounds the comparisons of its accesses."""
@@ -42,6 +42,16 @@ class _Search:
         self.dom = self.forest.dom
         self.readers = users(func.all_ops())
         self.counted = {loop: known for loop in self.forest.loops if (known := counted(loop)) is not None}
+        for loop, known in reversed(self.counted.items()):         # outer loops first
+            self._count(loop, known)
+
+    def _count(self, loop: Loop, known: Counted) -> None:
+        """Express what a loop counts besides, as the index that goes down in a reverse sweep, by its counter."""
+        for p in loop.head.params:
+            step = stepped(loop, p) if p.type == I64 and p is not known.iv else None
+            if step is not None and step[0].const is not None:
+                start = self.forms.of(loop.entry_edge().args[p.index])
+                self.forms.known[p] = start.plus(self.forms.of(known.iv), step[0].const * step[1])
 
     def run(self) -> bool:
         mapping: Mapping = {}
@@ -68,6 +78,9 @@ class _Search:
                 if op.name == "set" and op.operands[0] is v and v not in op.operands[1:]:
                     stores.append(op)
                     joins = [op.result]
+                elif op.name == "add_at" and op.operands[0] is v and v not in op.operands[1:]:
+                    loads.append(op)
+                    joins = [op.result]
                 elif op.name == "get":
                     loads.append(op)
                 elif op.name != "dim" and not joins or v in op.operands and op.edges:
@@ -83,7 +96,7 @@ class _Search:
     def _may_see(self, load: Op, store: Op, loop: Loop) -> bool:
         """True if a load may read what a store has stored in an earlier iteration or earlier in this one."""
         around = [self._nest(op, loop) for op in (load, store)]
-        indices = [[self.forms.of(v) for v in op.operands[k:]] for op, k in ((load, 1), (store, 2))]
+        indices = [[self.forms.of(v) for v in op.operands[1 if op.name == "get" else 2:]] for op in (load, store)]
         if None in around or len(indices[0]) != len(indices[1]):
             return True
         loads, stores = (nest or [] for nest in around)
@@ -91,8 +104,15 @@ class _Search:
                    for form in forms):
             return True
         if loads == stores and all(x.is_same(y) for x, y in zip(*indices)):
-            return not (self._tells(indices[0], loads) and self.dom.comes_first(load, store))
+            return not (self._tells(indices[0], loads) and self._is_past(load, store))
         return not any(self._differ(x, loads, y, stores, loop) for x, y in zip(*indices))
+
+    def _is_past(self, load: Op, store: Op) -> bool:
+        """True if no path leads from a store to a load in one iteration of the loop that both are in."""
+        assert load.block is not None and store.block is not None
+        if load.block is store.block:
+            return self.dom.comes_first(load, store)
+        return self.dom.number[load.block] < self.dom.number[store.block]
 
     def _nest(self, op: Op, outermost: Loop) -> list[Counted] | None:
         """The counted loops around an op, up to ``outermost``; ``None`` if one does not count."""

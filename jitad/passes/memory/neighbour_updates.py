@@ -27,7 +27,8 @@ but not written until it is final::
 
 The adjoint of a recurrence in an array, ``x[i+1] = f(x[i])``, reads and clears each element where it is reached last,
 and the iteration before has added to it.  Then only the read takes what is pending, and no iteration waits for a store.
-As lanes need not wait either, these groups come before ``outer_loop``, the others behind it (``last``).
+As lanes need not wait either, these groups come before ``outer_loop`` if the iterations around have elements of their
+own (``last``), all others behind it.
 
 The elements that are added to form *groups*: those of a group are reached one after another, at constant distances in
 iterations.  Rows ``i - 1`` and ``i + 1`` of a matrix are two groups.  With several groups, elements of one may be those

@@ -71,8 +71,11 @@ def groups_of(forest: LoopForest, loop: Loop, known: Counted, p: Value, last: bo
                 break
         else:
             groups.append(Group(step, index, [(op, 0)]))
-    if last:
-        return groups if _read_last(forest, loop, groups, reads, forms) and _pays(groups[0]) else []
+    read_last = _read_last(forest, loop, groups, reads, forms, lanes=last) and _pays(groups[0])
+    if last or read_last:
+        return groups if read_last else []
+    for group in groups:
+        group.reads = []
     if reads or any(op.name == "set" for op in chain):
         others = [group for group in groups if all(op.name == "set" for op, _ in group.members)]
         groups = [group for group in groups if group not in others]
@@ -100,13 +103,13 @@ def _is_apart(group: Group, others: Sequence[Group], reads: Sequence[Op], known:
 
 
 def _read_last(forest: LoopForest, loop: Loop, groups: Sequence[Group], reads: Sequence[Op],
-               forms: AffineForms) -> bool:
+               forms: AffineForms, lanes: bool) -> bool:
     """True if there is one group, and its elements are read, and maybe overwritten, where they are reached last.
 
-    Enters the reads in the group.  Iterations of the loop around must have elements of their own.
+    Enters the reads in the group.  For ``lanes``, iterations of the loop around must have elements of their own.
     """
     around = counted(loop.parent) if loop.parent is not None else None
-    if len(groups) != 1 or not reads or around is None:
+    if len(groups) != 1 or not reads or lanes and around is None:
         return False
     group, = groups
     first, end = reads[0], group.members[-1][0]
@@ -118,7 +121,8 @@ def _read_last(forest: LoopForest, loop: Loop, groups: Sequence[Group], reads: S
     if len(sets) > 1 or not all(_comes_first(forest, first, op) for op in (*sets, end)) or any(
             m != at if op in sets else m <= at for op, m in group.members):
         return False
-    if not any(s == 0 and f.coefficient(around.iv) for f, s in zip(group.first, group.step)):
+    if lanes and around is not None and not any(
+            s == 0 and f.coefficient(around.iv) for f, s in zip(group.first, group.step)):
         return False
     group.reads, group.read = list(reads), at
     return True

@@ -103,6 +103,13 @@ class _Slice:
         k = b.const(0 if t.dims[axis] == 1 else self.k)
         if t.rank == 1:
             return b.get(v, k)
-        dims = b.dims(v)
-        spec = [x for i, n in enumerate(dims) for x in ((k, 1, 1) if i == axis else (0, n, 1))]
-        return b.reshape(b.slice(v, *spec), *dims[:axis], *dims[axis + 1:])
+        left = [n for i, n in enumerate(b.dims(v)) if i != axis]
+        if v.op is not None and v.op.name == "reshape" and (source := _without_ones(v.op.operands[0], t)) is not None:
+            v, axis = source, sum(n != 1 for n in t.dims[:axis])
+        spec = [x for i, n in enumerate(b.dims(v)) for x in ((k, 1, 1) if i == axis else (0, n, 1))]
+        return b.reshape(b.slice(v, *spec), *left)
+
+
+def _without_ones(v: Value, t: Array) -> Value | None:
+    """An array that ``t`` is with more axes of size 1, as ``p[:, None]``; ``None`` if it is not such a one."""
+    return v if isinstance(v.type, Array) and v.type.dims == tuple(n for n in t.dims if n != 1) else None

@@ -9,13 +9,16 @@ one argument at a time.  This pass strip-mines the loop into chunks of ``CHUNK``
 * An inner loop repeats while any element is active.  Elements that have left it keep their values.
 * Sums are added up after each chunk, in order.
 * A check that the counter is below a size is tested once for each chunk.
+* What inner loops count, from the same start, is one number for all active elements: ``z[i, t]`` is part of a column.
+* A branch ahead of an inner loop whose condition does not change, as ``0 < steps``, is decided ahead of the loop, which
+  stays for the other side, if what follows cannot be masked.
 
 Inactive elements still cost their part of each iteration.  So the last few active elements of a chunk continue one by
 one (``predicate_tail``).
 
 The pass applies to loops whose inner loops call functions with vector versions, so that an iteration is expensive.
-Ops that must not execute for inactive elements (reads at an index, checks, calls) may not occur under a mask.  Only
-scalars may be carried by inner loops, or merged where paths join.
+Ops that must not execute for inactive elements (other reads at an index, checks, calls) may not occur under a mask.
+Only scalars may be carried by inner loops, or merged where paths join.
 """
 
 from __future__ import annotations
@@ -64,15 +67,56 @@ def _in_chunks(func: Function, forest: LoopForest, loop: Loop, known: Counted) -
     stores = stores_of(loop, set(sums.values()))
     if stores is None or loop.exit is None or loop.preheader is None or loop.preheader.term is None:
         return
-    count = len(func.blocks)
-    try:
-        chunks = _Chunks(func, forest, loop, known, stores, sums)
-        chunks.run()
-    except NoRows:
-        del func.blocks[count:]
+    assumed = _decided(forest, loop)
+    for decided in ({}, assumed) if assumed else ({},):      # with masks alone, no other side is left to the loop
+        count = len(func.blocks)
+        try:
+            chunks = _Chunks(func, forest, loop, known, stores, sums, decided)
+            leaving = chunks.run()
+        except NoRows:
+            del func.blocks[count:]
+            continue
+        if decided:
+            return _version(func, loop, chunks.head, leaving, decided)
+        loop.preheader.term.edges = [Edge(chunks.head, list(loop.preheader.term.edges[0].args))]
+        func.blocks = [b for b in func.blocks if b not in loop.blocks]
         return
-    loop.preheader.term.edges = [Edge(chunks.head, list(loop.preheader.term.edges[0].args))]
-    func.blocks = [b for b in func.blocks if b not in loop.blocks]
+
+
+def _decided(forest: LoopForest, loop: Loop) -> dict[Value, int]:
+    """The conditions that do not change in the loop, and the number of the edge that leads to an inner loop."""
+    found: dict[Value, int] = {}
+    for block in loop.blocks:
+        term = block.term
+        if term is not None and term.name == "branch" and forest.innermost[block] is loop and \
+                (condition := term.operands[0]).block not in loop.blocks:
+            sides = [k for k, edge in enumerate(term.edges) if edge.block in loop.blocks and any(
+                forest.dom.dominates(edge.block, inner.head) for inner in loop.children)]
+            if len(sides) == 1 and found.setdefault(condition, sides[0]) != sides[0]:
+                return {}
+    return found
+
+
+def _version(func: Function, loop: Loop, chunks: Block, leaving: Edge, decided: dict[Value, int]) -> None:
+    """Enter the chunks if all conditions hold that were assumed, else the loop; both have an exit of their own."""
+    before, behind = loop.preheader, loop.exit
+    assert before is not None and before.term is not None and behind is not None
+    enter, args, b = before.term, before.term.edges[0].args, Builder(before, before.term.loc)
+    before.term = None
+    holds = b.const(True)
+    for condition, side in decided.items():
+        holds = b.and_(holds, b.not_(condition) if side else condition)
+    starts = [func.new_block("preheader"), func.new_block("preheader")]
+    b.branch(holds, starts[0], [], starts[1], [])
+    for block, head in zip(starts, (chunks, loop.head)):
+        b.at(block)
+        b.loc = enter.loc
+        b.jump(head, list(args))
+    for edge in (leaving, loop.exit_edge()):
+        left = func.new_block("exit")
+        b.at(left)
+        b.jump(behind, [left.add_param(v.type, v.hint) for v in behind.params])
+        edge.block = left
 
 
 class _Chunks:
@@ -84,9 +128,10 @@ class _Chunks:
     """
 
     def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op],
-                 sums: dict[Op, Value]) -> None:
+                 sums: dict[Op, Value], decided: dict[Value, int]) -> None:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
-        self.sums = sums
+        self.sums, self.decided = sums, decided
+        self.whole: set[Loop] = set()                  # the inner loops that all elements enter
         self.terms: dict[Op, Value] = {}               # addition → rows of its terms
         self.order = forest.dom.in_order(loop.blocks)
         self.mass: dict[Block, Fraction] = {}
@@ -105,8 +150,11 @@ class _Chunks:
         self.checked: list[Op] = []                    # the checks that the counter is below a size
         self.new: dict[Value, Value] = {known.next: known.trip}
 
-    def run(self) -> None:
-        """Emit the loop over chunks; nothing else changes, except that ops are added to the preheader."""
+    def run(self) -> Edge:
+        """Emit the loop over chunks; nothing else changes, except that ops are added to the preheader.
+
+        Returns the edge to the exit of the loop.
+        """
         loop, b = self.loop, self.b
         assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
         self.mass[loop.head], self.masks[loop.head] = Fraction(1), None
@@ -117,7 +165,10 @@ class _Chunks:
         again = [b.add(self.it, 1), *(self.new[v] for v in loop.back_edge().args[1:])]
         before = Builder(loop.preheader, loop.preheader.term.loc)
         count = before.floordiv(before.add(self.known.trip, CHUNK - 1), CHUNK)
+        end = b.block
         b.branch(b.lt(again[0], count), self.head, again, loop.exit, leaving)
+        assert end.term is not None
+        return end.term.edges[1]
 
     def _outside(self, v: Value) -> Value:
         if v in self.new:
@@ -134,11 +185,13 @@ class _Chunks:
             inner = self.forest.innermost[block]
             if inner is loop:
                 if block is not loop.head:
+                    if self.decided and block not in self.incoming:
+                        continue                         # a branch that is decided leads elsewhere
                     self._start(block)
                 self._ops(block)
                 if block is not loop.latch:
                     self._leave(block)
-            elif inner.head is block and inner.parent is loop:
+            elif inner.head is block and inner.parent is loop and (block in self.incoming or not self.decided):
                 self._inner(inner)
 
     def _ops(self, block: Block) -> None:
@@ -157,10 +210,24 @@ class _Chunks:
                     self._check_all()
             elif op.name == "check" and self.checked:
                 raise NoRows                             # its order with the earlier checks would change
-            elif all_active or OPS[op.name].elementwise or op.name in ("const", "undef"):
+            elif all_active or OPS[op.name].elementwise or op.name in ("const", "undef") or self._is_column(op, block):
                 self.rows.add(op)
             else:
                 raise NoRows
+
+    def _is_column(self, op: Op, block: Block) -> bool:
+        """True for a read that each element makes in each iteration of an inner loop, in its row or at the same index.
+
+        All elements have made the first one, so their rows exist; an active element makes this one.
+        """
+        inner = self.forest.innermost[block]
+        if op.name != "get" or self.mass[block] != 1 or inner not in self.whole:
+            return False
+        if counted(inner) is not None:                   # all elements leave together: ``outer_loop``
+            return False
+        return isinstance(op.result.type, Scalar) and op.operands[0].block not in self.loop.blocks and \
+            op.operands.count(self.known.iv) <= 1 and \
+            not any(v in self.rows.rows or v in self.rows.bound and v is not self.known.iv for v in op.operands)
 
     def _is_bounds_check(self, op: Op) -> bool:
         """True if ``op`` is part of a check that the counter is below a size."""
@@ -231,6 +298,8 @@ class _Chunks:
         assert term is not None
         if term.name == "jump":
             return self._edge(term.edges[0], mass, m)
+        if term.name == "branch" and term.operands[0] in self.decided:
+            return self._edge(term.edges[self.decided[term.operands[0]]], mass, m)
         if term.name == "branch":
             c = self.rows.all_of(term.operands[0])
             sides = [c, self.b.not_(c)]
@@ -266,19 +335,25 @@ class _Chunks:
         again, leaving = loop.back_edge().args, loop.exit_edge().args
         made = [v for v in dict.fromkeys(leaving) if v.block in loop.blocks]
         extra = [v for v in made if v not in again]          # results that are not carried yet are carried as well
-        first = [self.rows.all_of(v) for v in args] + [self._zeros(v) for v in extra]
         carried = [*again, *extra]
+        alike = self._alike(loop, args)                      # counters; all others have rows
+        first = [self.rows.flat(v) if k in alike else self.rows.all_of(v) for k, v in enumerate(args)]
+        first += [self._zeros(v) for v in extra]
+        if m is None:
+            self.whole.add(loop)
         body = self.func.new_block(loop.head.name)
         after = self._enter(loop, body, first, m, [carried.index(v) for v in made])
         states = [body.add_param(v.type) for v in first]
         active = body.add_param(Array(BOOL, (None,)), "active")
         b.at(body)
-        self.rows.rows |= dict(zip(loop.head.params, states))
+        for k, (p, state) in enumerate(zip(loop.head.params, states)):
+            (self.rows.same if k in alike else self.rows.rows)[p] = state
         self.mass[loop.head], self.masks[loop.head] = Fraction(1), active
         self._blocks(loop)
         if self.mass[loop.latch] != 1:
             raise NoRows
-        following = [b.select(active, self.rows.all_of(v), old) for v, old in zip(carried, states)]
+        following = [self.rows.flat(v) if k in alike else b.select(active, self.rows.all_of(v), old)
+                     for k, (v, old) in enumerate(zip(carried, states))]
         more = b.and_(active, self._repeats(loop))
         many = b.ge(b.emit("sum", b.cast(more, dtype=I64), axes=(0,)), FEW)
         rest = self.func.new_block("rest")
@@ -290,6 +365,21 @@ class _Chunks:
         b.at(after[-1])
         self.rows.rows |= dict(zip(made, after[-1].params))
         self._edge(loop.exit_edge(), mass, m)
+
+    def _alike(self, loop: Loop, args: list[Value]) -> set[int]:
+        """The parameters that count, by the same steps from the same start, and do not leave the loop."""
+        again, leaving, found = loop.back_edge().args, loop.exit_edge().args, set[int]()
+        for k, (p, first, v) in enumerate(zip(loop.head.params, args, again)):
+            while (merged := {x for x in self.forest.dom.arguments(v) if x is not None and not _is_undef(x)}
+                   if v.op is None and v.block in loop.blocks and v.block is not loop.head else set()):
+                if len(merged) > 1:
+                    break
+                (v,) = merged
+            op = v.op
+            if p.type == I64 and first not in self.rows.rows and again[k] not in leaving and op is not None and \
+                    op.name == "add" and op.operands[0] is p and op.operands[1].const is not None:
+                found.add(k)
+        return found
 
     def _rest(self, loop: Loop, states: list[Value], active: Value, made: list[Value], results: list[Value],
               after: Block) -> None:

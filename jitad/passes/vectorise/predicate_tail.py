@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Value
-from ...ir.types import I64
+from ...ir.types import I64, Array
 from ..analysis.loops import Loop
 from .batch_rules import NoRows, Rows
 
@@ -30,7 +30,7 @@ def finish(rows: Rows, loop: Loop, body: Sequence[Block], states: Sequence[Value
     b.jump(blocks["joined"], arrays)
 
     b.at(blocks["active"])
-    first = [b.get(v, j) for v in states]
+    first = [b.get(v, j) if isinstance(v.type, Array) else v for v in states]
     values = {v: _element(rows, v, j) for v in _read(loop)}
     copies = clone_blocks(body, func, values)
     b.jump(copies[loop.head], first)
@@ -57,6 +57,8 @@ def _read(loop: Loop) -> list[Value]:
 def _element(rows: Rows, v: Value, j: Value) -> Value:
     if v in rows.rows:
         return rows.b.get(rows.rows[v], j)
+    if v is rows.iv:
+        return rows.b.add(rows.start, j)
     if v in rows.bound:
         raise NoRows
     return rows.same.get(v, v)
