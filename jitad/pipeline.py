@@ -141,6 +141,11 @@ def _on_nests(change: Callable[[Module], bool]) -> _Step:
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
 
+def _nest_joins(module: Module) -> bool:
+    """A join for each branch, for passes that look for one: they serve vectors."""
+    return not module.gpu and nest_joins(module)
+
+
 def _similar_loops(module: Module) -> bool:
     """Merges similar loops of long functions into one function, which is called in their places."""
     return similar_loops(module, _remove_checks)
@@ -207,7 +212,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
     ("adjoint", "matrix_products", _on_nests(lambda module: matrix_products(module, by_vectors=True))),
-    ("adjoint", "nest_joins", lambda module, roots: nest_joins(module) if module.derived else False),
+    ("adjoint", "correlated_branches", lambda module, roots: bool(module.derived) and _nest_joins(module)),
     ("adjoint", "differentiate", _Step(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
@@ -251,10 +256,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
     ("optimized", "stride_versioning", _Step(stride_versioning)),
     ("optimized", "loop_versioning", _Step(loop_versioning)),
-    ("optimized", "nest_joins", _Step(nest_joins)),
+    ("optimized", "correlated_branches", _Step(_nest_joins)),
     ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
     ("optimized", "loop_pre", _Step(loop_pre)),
-    ("optimized", "nest_joins", _Step(nest_joins)),
+    ("optimized", "correlated_branches", _Step(_nest_joins)),
     ("optimized", "branch_fusion", _then(branch_fusion, _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", _Step(if_conversion)),
     ("optimized", "check_strips", _Step(check_strips)),
@@ -296,7 +301,6 @@ NOT_ON_GPU = frozenset((
     "outer_loop",
     "loop_unswitch",
     "neighbour_updates",
-    "nest_joins",
     "branch_fusion",
     "if_conversion",
     "check_strips",
@@ -337,6 +341,12 @@ def _zero_cotangents(module: Module) -> None:
         zero_cotangents(module, iterations)
 
 
+def _correlated(module: Module) -> None:
+    """A join for each branch, and one branch for two on the same condition."""
+    nest_joins(module)
+    correlated_branches(module)
+
+
 def _interchanged(module: Module) -> None:
     """Loop interchange: the loop over neighbouring elements goes inside, in derivatives too."""
     interchange(module, derived=True)
@@ -363,7 +373,7 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     **{name: run_pass.change if isinstance(run_pass, _Step) else run_pass for _, name, run_pass in PIPELINE},
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
-    "zero_cotangents": _zero_cotangents, "outline": outline, "nest_joins": nest_joins,
+    "zero_cotangents": _zero_cotangents, "outline": outline, "correlated_branches": _correlated,
     "size_versions": size_versions, "loop_load_elimination": loop_load_elimination,
     "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }
