@@ -43,8 +43,9 @@ long: $(VENV)/.test ## the cases that `make test` leaves out
 all: $(VENV)/.test ## both, in one run; PART=even or PART=odd: every other one of the long cases
 	@$(TESTS) --some-as-users $(if $(PART),--long $(PART)) tests
 
-cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
-	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \
+CPUS ?= x86-64-v2 x86-64-v3 x86-64-v4
+cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4 (CPUS=), where this machine can run it
+	@status=0; for cpu in $(CPUS); do \
 		if JITAD_CPU=$$cpu $(PY) -c "from jitad.lowering.jit.cpu import target; target()" 2>/dev/null; then \
 			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(TESTS) --first --slow $(CODE) || status=1; \
 		else echo "JITAD_CPU=$$cpu: not on this machine"; fi; done; exit $$status

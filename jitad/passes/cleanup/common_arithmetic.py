@@ -89,8 +89,8 @@ def _sink(block: Block, edges: list[Edge], sides: list[Block], uses: dict[Value,
     changed, todo = False, list(block.params)
     while todo:
         p = todo.pop()
-        passed = [e.args[p.index].op for e in edges]
-        ops = [op for op, side in zip(passed, sides) if op is not None and op.block is side and uses[op.result] == 1]
+        passed = [e.args[p.index] for e in edges]
+        ops = [v.op for v, side in zip(passed, sides) if v.op is not None and v.op.block is side and uses[v] == 1]
         if len(ops) == 2 and (q := _sink_one(block, p, edges, ops)) is not None:
             todo.append(q)
             changed = True

@@ -7,6 +7,9 @@ or minimum becomes the operand that it is known to be.  If the condition of ``se
 result is treated as equal to the chosen operand.  A quotient or remainder of integers that are not negative is marked
 as ``unsigned``, which saves the rounding towards minus infinity.
 
+The condition by which a loop ends is not decided to hold in each iteration, though it does if a check fails first: a
+loop without an exit, which only raises, would be no loop for other passes.
+
 A remainder of a number that is known to be near its range, as ``(i + 1) % n`` behind a check of ``a[i]``, becomes a
 comparison and a selection, which take a fifth of a division's time.  Loop counters are left to ``peel``.
 """
@@ -34,6 +37,16 @@ class _Decider(Walk):
         self.same: dict[Value, Value] = {}
         self.counters = {known.iv for x in self.loops.values() if (known := counted(x)) is not None}
         self.before: dict[Op, list[Op]] = {}               # new ops, by the op in front of which they come
+        self.repeats: dict[Value, bool] = {}               # comparisons, and for which result a loop does not end
+        for loop in self.loops.values():
+            if loop.exit is not None and loop.latch is not None and loop.latch.term is not None:
+                self._enter_repeats(loop.latch.term.operands[0], loop.latch.term.edges[0].block is loop.head)
+
+    def _enter_repeats(self, condition: Value, truth: bool) -> None:
+        self.repeats[condition] = truth
+        if condition.op is not None and condition.op.name in ("and", "or", "not"):
+            for v in condition.op.operands:
+                self._enter_repeats(v, truth is not (condition.op.name == "not"))
 
     def run(self) -> None:
         super().run()
@@ -72,7 +85,7 @@ class _Decider(Walk):
             return False
         if op.name in COMPARISONS and op.result.type == BOOL:
             truth = self._decide(op.result)
-            if truth is not None:
+            if truth is not None and truth is not self.repeats.get(op.result):
                 op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
         kept = super().op(op)
         if op.name in ("mod", "floordiv") and op.result.type == I64 and all(
@@ -86,7 +99,7 @@ class _Decider(Walk):
         if term.name != "branch" or term.operands[0].const is not None:
             return
         truth = self._decide(term.operands[0])
-        if truth is not None:
+        if truth is not None and truth is not self.repeats.get(term.operands[0]):
             op = Op("const", (), [BOOL], {"value": truth, "type": BOOL})
             op.block = block
             block.ops.append(op)

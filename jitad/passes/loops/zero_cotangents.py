@@ -154,8 +154,8 @@ def _may_be_zero(v: Value, dom: Dominators | None = None) -> bool:
     if op is not None and op.name == "add" and op.operands[0] is op.operands[1]:      # the adjoint of a square
         return _may_be_zero(op.operands[0], dom)
     if dom is not None and v.owner in dom.preds and is_float_scalar(v.type):
-        joined = [e.args[v.index] for e in dom.incoming(v.owner)]
-        return len(joined) > 1 and all(_is_zero(a) or _may_be_zero(a) for a in joined)
+        joined = dom.arguments(v)
+        return len(joined) > 1 and all(a is not None and (_is_zero(a) or _may_be_zero(a)) for a in joined)
     return op is not None and op.name == "select" and is_float_scalar(v.type) and \
         (any(map(_is_zero, op.operands[1:])) or all(map(_may_be_zero, op.operands[1:])))
 
