@@ -60,6 +60,8 @@ def branch_accesses(module: Module, derived: bool = False) -> bool:
                 if not derived:
                     sink_updates(func, list(hoist.arms.values()), hoist.safe)
                 changed = True
+            for op in func.all_ops():
+                op.attrs.pop("inside", None)             # of loads that stay, too: equal loads are one again
     return changed
 
 
@@ -131,7 +133,7 @@ class _Hoist(BoundsWalk):
                     self._bring(v, block)
 
     def _may_move(self, load: Op, block: Block) -> bool:
-        array, inside = load.operands[0], load.attrs.pop("inside", ())
+        array, inside = load.operands[0], load.attrs.get("inside", ())
         return isinstance(load.result.type, Scalar) and self._is_above(array, block) and self.in_bounds(
             array, load.operands[1:], inside)
 
