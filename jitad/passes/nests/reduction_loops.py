@@ -27,12 +27,12 @@ elements share a loop::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from ...ir.builder import Builder
-from ...ir.graph import Function, Op, Value
+from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
-from ...ir.types import BOOL, I64, Array, Scalar, is_float_scalar
+from ...ir.types import BOOL, I64, Array, Scalar, dtype_of, is_float_scalar
 from ...ir.uses import users
 from ..analysis.affine import AffineForms
 from ..analysis.cfg import substitute
@@ -40,13 +40,14 @@ from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 STEPS = {"sum": "add", "max": "maximum", "min": "minimum"}
 STARTS = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 Step = Callable[[list[Value], list[Value]], list[Value]]
 """Emits what an iteration does: a function of the indices of an element and of what the loops carry."""
 MOST_AXES = 2
 """The most axes of a reduction: windows of images have two."""
 
 
-def reduction_loops(func: Function, derived: bool) -> bool:
+def reduction_loops(module: Module, func: Function, derived: bool) -> bool:
     """Rewrite the reductions of every such loop of one block; returns True if there were any."""
     if not any(op.name in STEPS for op in func.all_ops()):
         return False
@@ -55,7 +56,7 @@ def reduction_loops(func: Function, derived: bool) -> bool:
         known = counted(loop) if loop.blocks == {loop.head} else None
         if known is not None and known.iv.index == 0 and loop.preheader is not None:
             nest = _Reductions(loop, known, users(func.all_ops()), derived)
-            if nest.ops and nest.moves and nest.leaves_no_array():
+            if nest.ops and (derived or nest.moves) and nest.keep(module) and nest.leaves_no_array():
                 _Rewriting(func, nest).run()
                 found = True
     return found
@@ -77,6 +78,15 @@ class _Reductions:
             if root is not None:
                 self.updates[op] = root
         self.parts |= {op for op in loop.head.ops if op.name == "dim" and op.operands[0].op in self.parts}
+        self.kept: list[Value] = []
+
+    def keep(self, module: Module) -> bool:
+        """Find the arrays of which several loops compare elements; returns False if loops elsewhere do too."""
+        extremes = [op for op in self.loop.head.ops if op in self.ops and op.name != "sum"]
+        compare = [op for op in self.loop.head.ops if op in self.parts and op.name in COMPARISONS] + extremes
+        several = (v for op in compare for v in op.operands if len(self.readers[v]) + len(self.readers[op.result]) > 2)
+        self.kept = [v for v in dict.fromkeys(several) if is_inexact(v, self.parts, module.fastmath)]
+        return compare_their_own(self.parts, extremes, module)
 
     def _is_reduction(self, op: Op) -> bool:
         t = op.operands[0].type
@@ -91,10 +101,9 @@ class _Reductions:
         root = self.updates.get(array.op) if array.op is not None else array if array in self.loop.head.params else None
         if root is None or self.readers[array] != [op] or not self._is_window(spec[::2], spec[1::2]):
             return None
-        if _is_widened(part):
-            assert part.op is not None
+        if _is_widened(part) and part.op is not None:
             self.parts.add(part.op)
-            part = part.op.operands[0]
+        part = _part(op)
         made = isinstance(part.type, Array) and part.type.rank <= MOST_AXES and self._is_made(part, part.type)
         return root if made else None
 
@@ -158,6 +167,44 @@ class _Reductions:
             for op in rest for v in op.results)
 
 
+def compare_their_own(parts: Collection[Op], extremes: Collection[Op], module: Module) -> bool:
+    """True if a reverse sweep compares elements of inexact arrays with their own smallest or largest ones only.
+
+    If that was computed elsewhere, it might have been rounded otherwise, and no element would be equal to it.
+    ``extremes``: reductions of ``parts``.
+    """
+    found: set[Op] = set()
+    for op in parts if module.derived else ():
+        for v, other in (op.operands, op.operands[::-1]) if op.name == "eq" else ():
+            while other.op is not None and other.op.name in ("broadcast_to", "reshape"):
+                other = other.op.operands[0]
+            if other.op in extremes and other.op is not None and other.op.operands[0] is v:
+                found.add(other.op)
+            elif is_inexact(v, parts, module.fastmath):
+                return False
+    return not module.derived or all(
+        op in found or not is_inexact(op.operands[0], parts, module.fastmath) for op in extremes)
+
+
+def is_inexact(v: Value, parts: Collection[Op], fastmath: bool) -> bool:
+    """True if machine code may round an element of ``v`` in several ways: as sums of products, or of more numbers."""
+    arithmetic = [x for x in _tree(v, parts) if x.name in ("add", "sub", "mul")]
+    return len(arithmetic) > 1 if fastmath else any(
+        x.name != "mul" and (x.attrs.get("acc") or any(y.name == "mul" for w in x.operands for y in _tree(w, parts)))
+        for x in arithmetic)
+
+
+def _tree(v: Value, parts: Collection[Op]) -> set[Op]:
+    """The ops among ``parts`` that an element of ``v`` follows from."""
+    found, todo = set[Op](), [v]
+    while todo:
+        op = todo.pop().op
+        if op is not None and op in parts and op not in found:
+            found.add(op)
+            todo += op.operands
+    return found
+
+
 def _kept_axes(op: Op) -> list[int] | None:
     """The axes of a reshaped slice that stay: those that go have size 1; ``None`` if it is reshaped otherwise."""
     before, after = op.operands[0].type, op.result.type
@@ -179,14 +226,27 @@ def _is_widened(v: Value) -> bool:
     return isinstance(before, Array) and before.rank == len(_long_axes(v.type)) < v.type.rank
 
 
+def _part(op: Op) -> Value:
+    """The array that a reduction reduces, or that an update adds, without axes of size 1."""
+    part = op.operands[0] if op.name in STEPS else op.operands[1]
+    return part.op.operands[0] if _is_widened(part) and part.op is not None else part
+
+
 class _Rewriting:
-    """Emits the loops.  ``b`` is where the iteration goes on, ``before`` emits ahead of the loop."""
+    """Emits the loops.  ``b`` is where the iteration goes on, ``before`` emits ahead of the loop.
+
+    ``waiting``: reductions whose loop is not emitted yet.  ``now``: what the arrays that the loop carries have become.
+    ``stored``: arrays whose elements a loop has kept.
+    """
 
     def __init__(self, func: Function, nest: _Reductions) -> None:
         self.func, self.nest, self.head = func, nest, nest.loop.head
         self.values: dict[Value, Value] = {}
         self.elements: dict[Value, Value] = {}
-        self.sizes: dict[tuple[Value, int], Value] = {}
+        self.sizes: dict[tuple[Value, int] | int, Value] = {}
+        self.waiting: list[Op] = []
+        self.now: dict[Value, Value] = {}
+        self.stored: dict[Value, Value] = {}
 
     def run(self) -> None:
         head, preheader = self.head, self.nest.loop.preheader
@@ -196,57 +256,77 @@ class _Rewriting:
         self.before, self.b = Builder(preheader, enter.loc), Builder(head, term.loc)
         for op in ops:
             if op in self.nest.ops:
-                self.values[op.result] = self._reduction(op)
+                self._wait(op)
             elif op.name == "dim" and op in self.nest.parts:
                 self.values[op.result] = self._size(op.operands[0], op.attrs["axis"])
             elif op not in self.nest.parts and op not in self.nest.updates:
+                if any(v.op in self.waiting for v in op.operands):
+                    self._reduce()
                 op.block = self.b.block
                 self.b.block.ops.append(op)
         self._update()
         term.block, self.b.block.term, preheader.term = self.b.block, term, enter
         substitute(self.func, self.values)
 
-    def _reduction(self, op: Op) -> Value:
-        """Emit the loops of a reduction; returns the result."""
-        v, t = op.operands[0], op.result.type
-        assert isinstance(v.type, Array) and isinstance(t, Scalar)
-        self.b.loc = op.loc
-        sizes = [self._size(v, k) for k in range(v.type.rank)]
-        start = self.before.const(STARTS[op.name], t)
-        free = {"acc": True} if op.name == "sum" else {}
+    def _wait(self, op: Op) -> None:
+        """Let a reduction wait for others, with which it shares loops, until something reads the result of one."""
+        if self.waiting and (self._sizes(self.waiting[0]) != self._sizes(op) or self._needs(op)):
+            self._reduce()
+        self.waiting.append(op)
 
-        def step(at: list[Value], total: list[Value]) -> list[Value]:
-            return [self.b.emit(STEPS[op.name], *total, self._element(v, at), **free)]
-        return self._loops(sizes, [start], step, some=op.name != "sum")[0]
+    def _sizes(self, op: Op) -> list[Value]:
+        """The sizes of the array that a reduction reduces, or an update adds."""
+        part = _part(op)
+        assert isinstance(part.type, Array)
+        return [self._size(part, k) for k in range(part.type.rank)]
+
+    def _needs(self, op: Op) -> bool:
+        """True if an element of the array of a reduction or update follows from what a waiting reduction computes."""
+        return any(v.op in self.waiting for x in _tree(_part(op), self.nest.parts) for v in x.operands)
+
+    def _reduce(self, updates: Sequence[Op] = ()) -> None:
+        """Emit the loops of all waiting reductions, and those of ``updates`` of as many elements."""
+        b, ops, roots = self.b, self.waiting, self.nest.updates
+        mine = list(dict.fromkeys(roots[op] for op in updates))
+        if not (both := [*ops, *updates]):
+            return
+        b.loc = both[0].loc
+        starts = [self.before.const(STARTS[op.name], dtype_of(op.result.type)) for op in ops]
+        sizes, fresh = self._sizes(both[0]), [v for v in self.nest.kept if v not in self.stored and any(
+            v.op in _tree(_part(op), self.nest.parts) for op in both)]
+        rows = [b.typed(b.emit("empty", *sizes, dtype=dtype_of(v.type)), v.type) for v in fresh]
+
+        def step(at: list[Value], carried: list[Value]) -> list[Value]:
+            totals = [b.emit(STEPS[op.name], total, self._element(op.operands[0], at),
+                             **({"acc": True} if op.name == "sum" else {})) for op, total in zip(ops, carried)]
+            inside = dict(zip(mine, carried[len(ops):]))
+            for op in updates:
+                inside[roots[op]] = self._add(op, inside[roots[op]], at)
+            kept = [b.emit("set", row, self._element(v, at), *at)
+                    for v, row in zip(fresh, carried[len(ops) + len(mine):], strict=True)]
+            return [*totals, *inside.values(), *kept]
+        results = self._loops(sizes, [*starts, *(self.now.get(root, root) for root in mine), *rows], step,
+                              some=any(op.name != "sum" for op in ops))
+        self.values |= {op.result: v for op, v in zip(ops, results)}
+        self.now |= zip(mine, results[len(ops):])
+        self.stored |= zip(fresh, results[len(ops) + len(mine):])
+        self.waiting = []
 
     def _update(self) -> None:
-        """Emit the loops of all updates: one for those of as many elements."""
-        alike: dict[tuple[Value, ...], list[tuple[Op, Value]]] = {}
+        """Emit the loops of the reductions that are left, and of all updates: one for those of as many elements."""
+        alike: dict[tuple[Value, ...], list[Op]] = {}
         for op in self.nest.updates:
-            part = op.operands[1]
-            if _is_widened(part):
-                assert part.op is not None
-                part = part.op.operands[0]
-            assert isinstance(part.type, Array)
-            alike.setdefault(tuple(self._size(part, k) for k in range(part.type.rank)), []).append((op, part))
-        roots = self.nest.updates
-        now = {root: root for root in roots.values()}
-        for sizes, updates in alike.items():
-            mine = list(dict.fromkeys(roots[op] for op, _ in updates))
+            alike.setdefault(tuple(self._sizes(op)), []).append(op)
+        first = alike.get(tuple(self._sizes(self.waiting[0])), []) if self.waiting else []
+        if any(map(self._needs, self.nest.updates)) or not first:
+            self._reduce()
+        for updates in sorted(alike.values(), key=lambda ops: ops is not first):
+            self._reduce(updates)
+        self.values |= {op.result: self.now[root] for op, root in self.nest.updates.items()}
 
-            def step(at: list[Value], arrays: list[Value], updates: list[tuple[Op, Value]] = updates,
-                     mine: list[Value] = mine) -> list[Value]:
-                inside = dict(zip(mine, arrays, strict=True))
-                for op, part in updates:
-                    inside[roots[op]] = self._add(op, inside[roots[op]], self._element(part, at), at)
-                return [inside[root] for root in mine]
-            self.b.loc = updates[0][0].loc
-            now |= zip(mine, self._loops(list(sizes), [now[root] for root in mine], step), strict=True)
-        self.values |= {op.result: now[root] for op, root in roots.items()}
-
-    def _add(self, op: Op, array: Value, v: Value, at: list[Value]) -> Value:
-        """Emit the addition of the element ``v`` at the indices ``at`` of the part that ``op`` adds."""
-        b, spec = self.b, op.operands[2:]
+    def _add(self, op: Op, array: Value, at: list[Value]) -> Value:
+        """Emit the addition of the element at the indices ``at`` of the part that ``op`` adds."""
+        b, spec, v = self.b, op.operands[2:], self._element(_part(op), at)
         if spec:
             assert isinstance(op.operands[1].type, Array)
             long = _long_axes(op.operands[1].type) if _is_widened(op.operands[1]) else list(range(len(at)))
@@ -290,13 +370,12 @@ class _Rewriting:
     def _size(self, v: Value, axis: int) -> Value:
         """The size of an array along an axis, known ahead of the loop."""
         assert isinstance(v.type, Array)
-        if (n := v.type.dims[axis]) is not None:
-            return self.before.const(n)
-        op = v.op
-        if op is None or op not in self.nest.parts:
-            if (v, axis) not in self.sizes:
-                self.sizes[v, axis] = self.before.dim(v, axis=axis)
-            return self.sizes[v, axis]
+        op, n = v.op, v.type.dims[axis]
+        if n is not None or op is None or op not in self.nest.parts:
+            key = n if n is not None else (v, axis)
+            if key not in self.sizes:
+                self.sizes[key] = self.before.const(n) if n is not None else self.before.dim(v, axis=axis)
+            return self.sizes[key]
         if op.name == "reshape":
             return op.operands[1 + axis]
         if op.name == "slice":
@@ -318,6 +397,8 @@ class _Rewriting:
         b, op = self.b, v.op
         if isinstance(v.type, Scalar):
             return v
+        if v in self.stored:
+            return b.get(self.stored[v], *at)
         if op is None or op not in self.nest.parts:
             return b.get(v, *at)
         if op.name == "reshape":
