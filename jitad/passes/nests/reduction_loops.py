@@ -117,7 +117,7 @@ class _Reductions:
         op = v.op
         if self._is_outside(v) or op in self.parts:
             return True
-        if op is None:
+        if op is None or len(op.results) != 1:
             return False
         self.parts.add(op)
         if op.name == "reshape" and op.operands[0].op is not None and op.operands[0].op.name == "slice":
