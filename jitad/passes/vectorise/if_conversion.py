@@ -19,7 +19,7 @@ effects, no condition that depends on a value of the iteration before.  There a 
 as the next iteration need not wait for the select.  For the same reason no selection is made of an integer whose next
 one is computed from it, unless by a reduction: numbers read digit by digit, ``v = 10 * v + d``, took 2.8 times as long.
 Only lanes of a loop around may still be vectors.  (Floats take several cycles for each operation anyway, to which a
-selection adds little.)
+selection adds little, but not if the whole side is on the way from one iteration to the next: ``LONGEST_CHAIN``.)
 
 In other innermost loops sides of a few cheap operations are converted if none of them, nor the condition, depends on
 the iteration before, whose result the selection then does not delay; and those on integers in any case: counters, steps
@@ -31,7 +31,8 @@ Where a branch is left for its cost, the loop has no vectors, and all is taken b
 computed in vain (``_convert``).
 
 Before ``outer_loop`` it also converts branches in loops around others: lanes do not branch, and a conditional sum over
-paths of a random walk then takes an eighth of the time.
+paths of a random walk then takes an eighth of the time.  It does not where no loop around can become lanes, since it
+passes a stack on or has a branch that stays (``_branching``).
 
 The pass runs after differentiation.  A select would have the derivative of both sides, and 0 · ∞ is no number.
 """
