@@ -208,14 +208,28 @@ def sometimes(w: np.ndarray, starts: np.ndarray, x: np.ndarray, steps: int) -> f
     return float(np.sum(x))
 
 
-@pytest.mark.parametrize("f", (always, repeated, sometimes))
-def test_arrays_are_recomputed_as_often_as_they_were_computed(f: Callable) -> None:
+def recursive(w: np.ndarray, starts: np.ndarray, x: np.ndarray, depth: int) -> float:
+    """The reverse sweep is another function."""
+    if depth == 0:
+        return float(np.sum(x))
+    q = 1.0 - w * x
+    total = 0.0
+    for i in range(len(starts) - 1):
+        y = 1.0
+        for k in range(starts[i], starts[i + 1]):
+            y *= q[k]
+        total += y * y
+    return total + recursive(w, starts, x * 0.9, depth - 3)
+
+
+@pytest.mark.parametrize(("f", "deepest"), ((always, 1), (repeated, 1), (sometimes, 1), (recursive, 0)))
+def test_arrays_are_recomputed_as_often_as_they_were_computed(f: Callable, deepest: int) -> None:
     """Not in each iteration of an inner loop that reads a part."""
     starts = np.array([0, 2, 2, 5, 9])
     args = (R.uniform(size=9), starts, R.uniform(size=9), 9)
     check_grads(f, args, modes=("rev",))
     module = parse_module(jit(f, grad=(0, 2)).value_and_grad.inspect("optimized", *args))
-    forest = loop_forest(next(iter(module.functions.values())))
-    depths = [forest.depth(block) for block in forest.dom.order for op in block.ops
+    depths = [forest.depth(block) for forest in map(loop_forest, module.functions.values())
+              for block in forest.dom.order for op in block.ops
               if op.name == "mul" and isinstance(op.result.type, Array)]
-    assert depths and max(depths) == 1
+    assert depths and max(depths) == deepest

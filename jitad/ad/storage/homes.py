@@ -277,10 +277,11 @@ class Homes:
     def _has_place(self, v: Value) -> bool:
         """True if an array can be recomputed as often as it was computed: in its own loop, where it is always.
 
-        It has no place if a branch of an iteration computes it, and inner loops read it.
+        It has no place if a branch of an iteration computes it, or the top level of a function whose reverse sweep is
+        another function, and inner loops read it.
         """
         level = self.level(v)
-        if level is None or level.latch is None or self._dominates(v.block, level.latch):
+        if not self.split if level is None else level.latch is None or self._dominates(v.block, level.latch):
             return True
         if self.reads is None:
             self.reads = users(op for b in self.forward for op in b.all_ops())
