@@ -40,6 +40,7 @@ from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
 from .passes.induction.extreme_reductions import extreme_reductions
+from .passes.induction.index_set_splitting import index_set_splitting
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
@@ -87,7 +88,6 @@ from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.check_strips import check_strips
 from .passes.vectorise.fission import fission
 from .passes.vectorise.if_conversion import if_conversion
-from .passes.vectorise.index_set_splitting import index_set_splitting
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 

@@ -11,7 +11,7 @@ Files, in reading order::
     lane_kinds      the kinds of values in such a loop
     lane_rules      its table: each op for ``LANES`` iterations
     collected_sums  sums that its inner loops continue, in the order of the program
-    index_set_splitting  loops that treat one iteration apart, in three parts
+    nest_fission    nests in loops that cannot run so as a whole, moved into a loop before
     if_conversion   branches between formulas as selects
     predicate       iterations together under an active mask, with inner loops of unknown length
     predicate_tail  the last active elements of a chunk, one by one

@@ -184,7 +184,7 @@ class Chunks:
     def __init__(self, func: Function, loop: Loop, known: Counted, needed: list[Op], kept: list[Op],
                  checks: list[Op]) -> None:
         self.func, self.loop, self.known, self.kept, self.checks, self.needed = func, loop, known, kept, checks, needed
-        self.loc = (kept or checks)[0].loc
+        self.loc = (kept or checks or list(loop.head.all_ops()))[0].loc
         self.types = [Array(op.result.type, (CHUNK,)) for op in kept if isinstance(op.result.type, Scalar)]
         self.conditions, self.first = conditions_of(loop, checks)
         self.chunk, self.before, self.between, self.onward = (

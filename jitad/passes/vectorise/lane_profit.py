@@ -82,6 +82,13 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
                for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results)
 
 
+def vectors_inside(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
+    """True if LLVM can make vectors along all of the deepest loops."""
+    deepest = max(forest.depth(b) for b in kinds.blocks)
+    inner = dict.fromkeys(forest.innermost[b] for b in kinds.blocks if forest.depth(b) == deepest)
+    return all(_may_be_vectors(loop, kinds, fastmath) for loop in inner)
+
+
 def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
     """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
     within = {b for loop in inner for b in loop.blocks}

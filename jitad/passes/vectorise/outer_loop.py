@@ -37,8 +37,9 @@ from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .collected_sums import CollectedSums
 from .lane_kinds import COLLECTED, SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_profit import pays, reads_rows, runs_backwards, sizes_to_test, stay_in_cache
+from .lane_profit import pays, reads_rows, runs_backwards, sizes_to_test, stay_in_cache, vectors_inside
 from .lane_rules import Lanes, lanes_type
+from .nest_fission import NestFission, find_region
 
 LEAST = LANES
 """The least constant trip count.  If it is not constant, at least one chunk is required at run time."""
@@ -83,29 +84,58 @@ def _next(func: Function, seen: set[Block], heads: set[Block] | None) -> tuple[L
 
 def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: tuple[set[Block], ...],
          fastmath: bool) -> None:
-    """Vectorise a loop if possible and profitable; ``sets``: ``seen``, ``taken`` and ``later``."""
+    """Vectorise a loop, or a nest in it, if possible and profitable; ``sets``: ``seen``, ``taken`` and ``later``."""
+    if _together(func, forest, loop, known, sets, fastmath):
+        return
+    region = find_region(forest, loop, known)
+    if region is None:
+        return
+    _, taken, later = sets
+    parts = NestFission(func, loop, known, region)
+    parts.prepare()
+    forest = LoopForest(func)
+    nest = forest.innermost[parts.before]
+    count = counted(nest)
+    assert count is not None
+    if not _together(func, forest, nest, count, sets, fastmath, apart=True):
+        parts.undo()
+    elif later is not taken and nest.head in later:
+        parts.undo()
+        later.remove(nest.head)
+        later.add(loop.head)
+    else:
+        parts.finish()
+
+
+def _together(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: tuple[set[Block], ...],
+              fastmath: bool, apart: bool = False) -> bool:
+    """Vectorise a loop if possible and profitable, at once or later; returns False if not.
+
+    With ``apart`` the loop has been split off for that, which costs more than what LLVM would gain along inner loops.
+    """
     seen, taken, later = sets
     count = len(func.blocks)
     try:
         kinds = Kinds(forest, loop, known, forest.dom.in_order(loop.blocks))
         short = pays(forest, kinds, fastmath)
-        if short is None:
-            return
+        if short is None or apart and vectors_inside(forest, kinds, fastmath):
+            return False
         if later is not taken and reads_rows(forest, kinds):
             later.add(loop.head)
-            return
+            return True
         chunks = _Chunks(func, loop, known, kinds)
         chunks.run()
         sizes = sizes_to_test(loop, chunks.lanes.made)
     except NoLanes:
         del func.blocks[count:]
-        return
+        return False
     chunks.enter(sizes, short)
     if loop.parent is None and "threads" in func.attrs:
         func.attrs["lanes"] = True                              # each thread needs as many iterations
     done = {*func.blocks[count:], *(loop.blocks if known.trip.const is not None else {loop.head})}
     seen |= done
     taken |= done
+    return True
 
 
 class _Chunks:
