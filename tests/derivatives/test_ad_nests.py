@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, jit
+from jitad.ir.text import parse_module
+from jitad.ir.types import Array
+from jitad.passes.analysis.loops import loop_forest
 
 pytestmark = pytest.mark.any_level
 
@@ -168,3 +171,65 @@ def test_the_vector_of_a_product_is_saved_once_beside_a_break() -> None:
     np.testing.assert_allclose(derivative(steps, w)[0], until(steps, w), rtol=1e-13)
     big = 3.0 * w                                             # leaves at once
     check_grads(until, (steps, big), order=1)
+
+
+def always(w: np.ndarray, starts: np.ndarray, x: np.ndarray, steps: int) -> float:
+    """Inner loops read parts of an array that their outer iteration computes."""
+    for _ in range(steps):
+        q = 1.0 - w * np.sin(x)
+        e = np.ones(len(starts) - 1)
+        for i in range(len(starts) - 1):
+            e[i] = np.prod(q[starts[i]:starts[i + 1]])
+        x = x + 0.1 * e[0] * np.sum(e)
+    return float(np.sum(x))
+
+
+def repeated(w: np.ndarray, starts: np.ndarray, x: np.ndarray, most: int) -> float:
+    while np.sum(x) < most:
+        q = 1.0 - w * np.sin(x)
+        for i in range(len(starts) - 1):
+            y = 1.0
+            for k in range(starts[i], starts[i + 1]):
+                y *= q[k]
+            x = x + 0.1 * y
+    return float(np.sum(x))
+
+
+def sometimes(w: np.ndarray, starts: np.ndarray, x: np.ndarray, steps: int) -> float:
+    x = x.copy()
+    for t in range(steps):
+        if t % 2:
+            q = 1.0 - w * x
+            for i in range(len(starts) - 1):
+                y = 1.0
+                for k in range(starts[i], starts[i + 1]):
+                    y *= q[k]
+                x[i] = x[i] + 0.1 * y
+    return float(np.sum(x))
+
+
+def recursive(w: np.ndarray, starts: np.ndarray, x: np.ndarray, depth: int) -> float:
+    """The reverse sweep is another function."""
+    if depth == 0:
+        return float(np.sum(x))
+    q = 1.0 - w * x
+    total = 0.0
+    for i in range(len(starts) - 1):
+        y = 1.0
+        for k in range(starts[i], starts[i + 1]):
+            y *= q[k]
+        total += y * y
+    return total + recursive(w, starts, x * 0.9, depth - 3)
+
+
+@pytest.mark.parametrize(("f", "deepest"), ((always, 1), (repeated, 1), (sometimes, 1), (recursive, 0)))
+def test_arrays_are_recomputed_as_often_as_they_were_computed(f: Callable, deepest: int) -> None:
+    """Not in each iteration of an inner loop that reads a part."""
+    starts = np.array([0, 2, 2, 5, 9])
+    args = (R.uniform(size=9), starts, R.uniform(size=9), 9)
+    check_grads(f, args, modes=("rev",))
+    module = parse_module(jit(f, grad=(0, 2)).value_and_grad.inspect("optimized", *args))
+    depths = [forest.depth(block) for forest in map(loop_forest, module.functions.values())
+              for block in forest.dom.order for op in block.ops
+              if op.name == "mul" and isinstance(op.result.type, Array)]
+    assert depths and max(depths) == deepest

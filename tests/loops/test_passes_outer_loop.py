@@ -629,3 +629,28 @@ def test_lanes_add_up_columns_of_integers() -> None:
         fast = jit(f)
         fast(a, np.ones((7, 40), dtype=np.int64), 1009)
         assert "^chunks" in fast.inspect("optimized")
+
+
+def few_around_many(x: Any, w: Any) -> float:
+    total = 0.0
+    for s in range(len(w)):
+        v = np.zeros(x.shape[1])
+        for k in range(x.shape[1]):
+            v[k] = math.exp(w[s, k])
+        for i in range(len(x)):
+            z = 0.0
+            for k in range(x.shape[1]):
+                z += x[i, k] * v[k]
+            total += math.log1p(math.exp(-abs(z)))
+    return total
+
+
+@pytest.mark.parametrize(("few", "many"), ((0, 20), (3, 0), (3, 15), (3, 16), (3, 40), (15, 33), (16, 5), (40, 40)))
+def test_inner_loops_are_lanes_where_the_outer_one_has_few_iterations(few: int, many: int) -> None:
+    x, w = RNG.normal(size=(many, 4)), RNG.normal(size=(few, 4))
+    fast = jit(few_around_many, grad=(0, 1)).value_and_grad
+    value, bars = fast(x, w)
+    assert value == pytest.approx(few_around_many(x, w), rel=1e-13)
+    for bar, expected in zip(bars, interpret(value_and_grad(few_around_many, (0, 1)), x, w)[1]):
+        np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-13)
+    assert jit(few_around_many).inspect("optimized", x, w).count("\n^chunks") == 2

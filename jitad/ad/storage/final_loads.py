@@ -15,12 +15,17 @@ the loop inside, in row ``i`` again, write to columns from ``j`` on.  So for eac
 inwards, ``g`` of the next iteration must be above along some axis, and for the last one ``g`` of the same.  The last
 condition is not needed for a write that precedes the load in each iteration: a factorisation that divides column ``k``
 and then reads it, ``l[j:, j] -= l[j:, k] * l[j, k]``, writes to later columns from then on.
+
+What holds along an axis may hold along a diagonal as well, the sum or the difference of two indices: a table of
+intervals, filled from the short ones to the long ones, writes ``best[i, i + span]`` and reads ``best[i, k]`` and
+``best[k, i + span]``, whose differences are less than ``span``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS, Memory
@@ -44,8 +49,8 @@ class Carried:
     param: Value
 
 
-Span = tuple[Affine, Affine | None]
-"""The least and the greatest index along an axis; None if the greatest is that of the axis or is not known."""
+Span = tuple[Affine | None, Affine | None]
+"""The least and the greatest index along an axis or a diagonal; None if it is that of the axis, or is not known."""
 
 
 def settled(func: Function, forest: LoopForest) -> dict[Op, Carried]:
@@ -153,9 +158,9 @@ class _Judge(Walk):
 
     def op(self, op: Op) -> bool:
         if op in self.of_writes and not self.judging:
-            self.spans[op] = self._written(op)
+            self.spans[op] = _with_diagonals(self._written(op))
         if op in self.loads and self.judging:
-            carried, read = self.loads[op], self._read(op)
+            carried, read = self.loads[op], _with_diagonals(self._read(op))
             if all(self._stays_clear(w, op, read, carried.loop) for w in self.writes[carried] or ()):
                 self.final[op] = carried
         return super().op(op)
@@ -222,8 +227,9 @@ class _Judge(Walk):
 
     def _is_beside(self, write: Op, read: list[Span], loop: Loop, later: bool) -> bool:
         """True if later iterations of ``loop``, and without ``later`` this one, write beside what was read."""
-        return any(top is not None and self._above(least, top, loop, later)
-                   or most is not None and self._above(most.times(-1), bottom.times(-1), loop, later)
+        return any(least is not None and top is not None and self._above(least, top, loop, later) or
+                   most is not None and bottom is not None and
+                   self._above(most.times(-1), bottom.times(-1), loop, later)
                    for (least, most), (bottom, top) in zip(self.spans[write], read))
 
     def _above(self, write: Affine, load: Affine, loop: Loop, later: bool) -> bool:
@@ -244,6 +250,18 @@ class _Judge(Walk):
             end = Affine(0) if c > 0 else self.ranges.form(run(known.trip)).plus(Affine(-1))
             return self._least(form.plus(Affine(0, ((v, 1),)), -c).plus(end, c), carrier, depth - 1)
         return form
+
+
+def _with_diagonals(axes: list[Span]) -> list[Span]:
+    """The spans along the axes, and those of the difference and the sum of each two indices."""
+    found = list(axes)
+    for (low, high), (least, most) in combinations(axes, 2):
+        found += [(_plus(least, high, -1), _plus(most, low, -1)), (_plus(least, low, 1), _plus(most, high, 1))]
+    return found
+
+
+def _plus(a: Affine | None, b: Affine | None, factor: int) -> Affine | None:
+    return a.plus(b, factor) if a is not None and b is not None else None
 
 
 def run(trip: Value) -> Value:

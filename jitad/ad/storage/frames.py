@@ -6,13 +6,14 @@ the reverse sweep read them there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import takewhile
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import I64, STACK, Array, Scalar, Type, dtype_of
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
@@ -252,15 +253,42 @@ class Frames(Homes):
             for op in [*ops, *([block.term] if block.term else [])]:
                 b.loc = op.loc
                 across = self._across(block, op)
-                for back, loads in self._loaded_always(block, across).items():
+                further_out = dict[Value, Value]()
+                for back, values in (*self._arrays_outside(block, across), *self._loaded_always(block, across).items()):
                     at_top, known = tops.setdefault(back, (Builder(Block(block.func)), {}))
                     at_top.loc = op.loc
-                    seen |= {v: self._home(v, at_top, known) for v in loads if v not in seen}
+                    known |= further_out
+                    further_out |= {v: self._home(v, at_top, known) for v in values if v not in seen}
+                seen |= further_out
                 op.replace_uses({v: self._home(v, b, seen) for v in across})
                 if op is not block.term:
                     block.ops.append(op)
         for back, (at_top, _) in tops.items():
             self._insert(back, at_top.block.ops)
+
+    def _arrays_outside(self, block: Block, values: list[Value]) -> list[tuple[LoopBack, list[Value]]]:
+        """The recomputed arrays of loops around the one that ``block`` reverses, outer loops first.
+
+        They are made at the top of the reverse iteration of their own loop: all of an array again in each iteration of
+        an inner loop, which may read one element, takes the square of the time.
+        """
+        home = block if block in self.original else self.sweep.home.get(block)
+        level = self.levels.get(self.copies.get(home, home)) if home is not None else None
+        if level is None:
+            return []
+
+        def back(v: Value) -> LoopBack | None:
+            outer = self.level(v)
+            if not isinstance(v.type, Array) or v.op is None or OPS[v.op.name].view or outer is None \
+                    or outer.latch is None or not self._outside(outer, level) \
+                    or not self._dominates(v.block, outer.latch):
+                return None
+            return next((x for x in self.loops if x.loop is outer and x.top is not None), None)
+        found = dict[LoopBack, list[Value]]()
+        for v in self._nearest_made_again(values, lambda v: back(v) is not None):
+            if (at := back(v)) is not None:
+                found.setdefault(at, []).append(v)
+        return sorted(found.items(), key=lambda entry: entry[0].loop.depth)
 
     def _loaded_always(self, block: Block, values: list[Value]) -> dict[LoopBack, list[Value]]:
         """The recomputed loads of each iteration of the forward loop, if ``block`` lies on a side of a branch.
@@ -275,28 +303,32 @@ class Frames(Homes):
         latch = loop.latch
         if loop.children or latch is None or latch in self.copies or self.dom.dominates(home, latch):
             return {}
-        found: dict[LoopBack, list[Value]] = {}
+        loads = self._nearest_made_again(values, lambda v: (
+            v.op is not None and v.op.name == "get" and isinstance(v.type, Scalar) and v.block in loop.blocks
+            and self.dom.dominates(v.block, latch)))
+        return {back: loads} if loads else {}
+
+    def _nearest_made_again(self, values: list[Value], wanted: Callable[[Value], bool]) -> list[Value]:
+        """Those of ``values``, and of what they are recomputed from, that are recomputed and ``wanted``."""
+        found = list[Value]()
         todo, seen = list(values), set(values)
         while todo:
             v = todo.pop()
-            op = self._made_by(v)
-            if op is None or v in self.homes or not self._is_made_again(v):
-                continue
-            if op.name == "get" and isinstance(v.type, Scalar) and v.block in loop.blocks \
-                    and self.dom.dominates(v.block, latch):
-                found.setdefault(back, []).append(v)
-                continue
-            new = [u for u in self._reads(op).values() if u not in seen]
-            seen.update(new)
-            todo += new
+            op = self._made_by(v) if v not in self.homes and self._is_made_again(v) else None
+            if op is not None and wanted(v):
+                found.append(v)
+            elif op is not None and v not in self.in_rows:
+                new = [u for u in self._reads(op).values() if u not in seen]
+                seen.update(new)
+                todo += new
         return found
 
     def _insert(self, back: LoopBack, ops: list[Op]) -> None:
         """Insert ``ops`` at the top of a reverse loop, behind the index and what is loaded from frames."""
         top = back.top
-        assert top is not None and back.index is not None
+        assert top is not None
         first = {back.index, *self.homes.values()}
-        at = 1 + max(i for i, op in enumerate(top.ops) if any(v in first for v in op.results))
+        at = 1 + max((i for i, op in enumerate(top.ops) if any(v in first for v in op.results)), default=-1)
         for op in ops:
             op.block = top
         top.ops[at:at] = ops

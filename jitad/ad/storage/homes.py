@@ -7,7 +7,8 @@ The reverse sweep of ``reverse.py`` reads forward values directly.  ``Frames`` m
 * in the copy of an iteration, if the reverse loop recomputes it (case 2, ``recompute_plan.py``);
 * *recomputed* (``REDONE``): a few cheap ops on values that are free or saved: indices, casts, one-flop values,
   reciprocals, loads from arrays that nothing overwrites, or that are saved as a whole (``revisited.py``), and what
-  a branch chooses from such values, which is selected again;
+  a branch chooses from such values, which is selected again.  Arrays are recomputed in the reverse iteration of their
+  own loop, and not in each iteration of an inner loop that reads a part;
 * *saved* (``KEPT``): it is stored at the end of each iteration of its loop, in an array indexed by the iteration if it
   is a scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
   itself a value of the enclosing loop, and so on outwards, unless the array has a row for each iteration of that loop
@@ -25,7 +26,8 @@ from collections.abc import Callable
 from ...ir.aliasing.liveness import ValueSet
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Scalar, Stack
+from ...ir.types import Array, Scalar, Stack
+from ...ir.uses import users
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ..reverse import ThereAndBack
@@ -88,6 +90,7 @@ class Homes:
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
         self.revisited: Callable[[Op, list[Loop]], bool] | None = None
         self.choices: dict[Value, Op | None] = {}
+        self.reads: dict[Value, list[Op]] | None = None       # forward value → the ops that read it
         self._number()
 
     def _run_again(self, plan: Plan) -> Rerun:
@@ -265,9 +268,30 @@ class Homes:
         if OPS[op.name].view and not self.unmodified(v) and not self._is_final(op) \
                 and not self._is_revisited(op, level):
             return False
+        if not OPS[op.name].view and isinstance(v.type, Array) and not self._has_place(v):
+            return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
         return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
+
+    def _has_place(self, v: Value) -> bool:
+        """True if an array can be recomputed as often as it was computed: in its own loop, where it is always.
+
+        It has no place if a branch of an iteration computes it, or the top level of a function whose reverse sweep is
+        another function, and inner loops read it.
+        """
+        level = self.level(v)
+        if not self.split if level is None else level.latch is None or self._dominates(v.block, level.latch):
+            return True
+        if self.reads is None:
+            self.reads = users(op for b in self.forward for op in b.all_ops())
+        todo = [v]
+        while todo:
+            for op in self.reads.get(todo.pop(), ()):
+                if self._outside(level, self.levels.get(op.block) if op.block is not None else None):
+                    return False
+                todo += [r for r in op.results if OPS[op.name].view]
+        return True
 
     def _is_final(self, op: Op) -> bool:
         """True for a load of elements that have their final value, and for such a part with other axes."""

@@ -19,7 +19,7 @@ effects, no condition that depends on a value of the iteration before.  There a 
 as the next iteration need not wait for the select.  For the same reason no selection is made of an integer whose next
 one is computed from it, unless by a reduction: numbers read digit by digit, ``v = 10 * v + d``, took 2.8 times as long.
 Only lanes of a loop around may still be vectors.  (Floats take several cycles for each operation anyway, to which a
-selection adds little.)
+selection adds little, but not if the whole side is on the way from one iteration to the next: ``LONGEST_CHAIN``.)
 
 In other innermost loops sides of a few cheap operations are converted if none of them, nor the condition, depends on
 the iteration before, whose result the selection then does not delay; and those on integers in any case: counters, steps
@@ -31,7 +31,8 @@ Where a branch is left for its cost, the loop has no vectors, and all is taken b
 computed in vain (``_convert``).
 
 Before ``outer_loop`` it also converts branches in loops around others: lanes do not branch, and a conditional sum over
-paths of a random walk then takes an eighth of the time.
+paths of a random walk then takes an eighth of the time.  It does not where no loop around can become lanes, since it
+passes a stack on or has a branch that stays (``_branching``).
 
 The pass runs after differentiation.  A select would have the derivative of both sides, and 0 · ∞ is no number.
 """
@@ -47,11 +48,11 @@ from ...ir.dominance import strongly_connected
 from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EFFECTS, EXPENSIVE, OPS, ORDERS
-from ...ir.types import Scalar, dtype_of, is_float_scalar
+from ...ir.types import Scalar, Stack, dtype_of, is_float_scalar
 from ...ir.uses import counts, ops_of
 from ..analysis.branches import compares_floats, extreme_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
-from ..analysis.loops import Loop, counted, loop_forest
+from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 
 Side = tuple[Block | None, Edge]
 """A side of a branch: its block, if it has one of its own, and the edge by which it leaves."""
@@ -72,6 +73,10 @@ MOST_MASKED = 30
 MOST_AHEAD = 8
 """The largest cost of both sides where they only save a branch.  Without one, edit distances take half of the time."""
 
+LONGEST_CHAIN = 4
+"""The most float operations on a side by which the next iteration waits for this one: they take as long as a
+misprediction.  The adjoint of balls that rarely bounce took 2.5 times as long."""
+
 FACTORED = frozenset(("add", "sub", "mul", "div"))
 
 MOST_INTEGERS = 16
@@ -88,11 +93,36 @@ def if_conversion(module: Module, around: bool = False) -> None:
     """
     for func in module.functions.values():
         forest = loop_forest(func)
+        branching = _branching(func, forest) if around else set()
         for loop in forest.loops:
             if len(loop.blocks) > 1 and not _is_cold(loop) and (not loop.children or around and _may_be_vector(loop)):
                 heads = [b for b in forest.dom.in_order(loop.blocks) if forest.innermost[b] is loop]
-                lanes = around and loop.parent is not None and _may_be_vector(loop.parent)
+                lanes = around and loop.parent is not None and _may_be_vector(loop.parent) and any(
+                    outer not in branching and not _is_ordered(outer) for outer in _around(loop))
                 _convert(func, loop, forest.dom.in_order(loop.blocks), heads, lanes)
+
+
+def _is_ordered(loop: Loop) -> bool:
+    """True if iterations pass a stack on, as those of a reverse sweep."""
+    return any(isinstance(p.type, Stack) for p in loop.head.params)
+
+
+def _around(loop: Loop) -> list[Loop]:
+    """The loops around a loop, from the inside."""
+    return [] if loop.parent is None else [loop.parent, *_around(loop.parent)]
+
+
+def _branching(func: Function, forest: LoopForest) -> set[Loop]:
+    """The loops that lanes cannot execute: a loop inside branches on a float that it carries, and keeps the branch."""
+    found = set[Loop]()
+    for loop in forest.loops:
+        if loop.parent is not None and len(loop.blocks) > 1 and loop.parent not in found:
+            blocks = forest.dom.in_order(loop.blocks)
+            heads = [b for b in blocks if forest.innermost[b] is loop and b.term is not None
+                     and b.term.name == "branch" and compares_floats(b.term.operands[0])]
+            if heads and _Conversion(func, loop, blocks, True, True).leaves(heads):
+                found.update(_around(loop))
+    return found
 
 
 def _convert(func: Function, loop: Loop, blocks: list[Block], heads: list[Block], lanes: bool) -> None:
@@ -155,11 +185,11 @@ def _carried(blocks: Sequence[Block], loop: Loop, arrays: bool) -> set[Value]:
 
 
 def _chained(blocks: list[Block]) -> set[Value]:
-    """The integers on cycles through what the loop carries, other than reductions."""
-    following: dict[Value, list[Value]] = {v: [] for b in blocks for v in b.params if _is_integer(v)}
+    """The scalars on cycles through what the loop carries, other than reductions."""
+    following: dict[Value, list[Value]] = {v: [] for b in blocks for v in b.params if isinstance(v.type, Scalar)}
     for b in blocks:
         for op in b.ops:
-            results = [v for v in op.results if _is_integer(v)]
+            results = [v for v in op.results if isinstance(v.type, Scalar)]
             following |= {v: [] for v in results}
             for v in op.operands:
                 if v in following:
@@ -190,6 +220,11 @@ class _Conversion:
         self.uses = counts(ops_of(blocks))
         self.mapping: Mapping = {}
 
+    def leaves(self, heads: list[Block]) -> bool:
+        """True if one of these branches joins again, and depends on what the loop carries."""
+        return any(self._meet(sides) and not self._known(head, sides)
+                   for head in heads if head.term is not None for sides in [[self._side(e) for e in head.term.edges]])
+
     def run(self, heads: list[Block]) -> bool:
         """Convert the branches of the blocks ``heads``, which come in order.
 
@@ -199,15 +234,19 @@ class _Conversion:
         for head in reversed(heads):
             if head.term is not None and head.term.name == "branch":
                 sides = [self._side(e) for e in head.term.edges]
-                known = head.term.operands[0] not in self.carried or self.vectors and self._is_extreme(head, sides)
                 pays = self._pays if self.vectors else self._runs_ahead
-                if self._meet(sides) and (known and pays(sides) or _are_few_integers(sides)):
+                if self._meet(sides) and (self._known(head, sides) and pays(sides) or _are_few_integers(sides)):
                     self._convert(head, sides)
                 elif self.vectors and not self.loop.children and self._meet(sides) and \
                         _costs(_apart(_ops(sides))) > MOST_MASKED:
                     return False
         substitute(self.func, self.mapping)
         return True
+
+    def _known(self, head: Block, sides: list[Side]) -> bool:
+        """True if the condition need not wait for the iteration before, or vectors do without it."""
+        assert head.term is not None
+        return head.term.operands[0] not in self.carried or self.vectors and self._is_extreme(head, sides)
 
     def _side(self, edge: Edge) -> Side:
         block = edge.block
@@ -231,9 +270,22 @@ class _Conversion:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
         ops = _apart(_ops(sides))
+        late = self._delays(ops)
         return _costs(ops) <= MOST and all(op.name == "check" or _is_arithmetic(op) for op in ops) and all(
-            isinstance(p.type, Scalar) and p not in self.chained or resolve(self.mapping, x) is resolve(self.mapping, y)
+            isinstance(p.type, Scalar) and not (p in self.chained and (_is_integer(p) or max(
+                late.get(resolve(self.mapping, v), 0) for v in (x, y)) > LONGEST_CHAIN))
+            or resolve(self.mapping, x) is resolve(self.mapping, y)
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
+
+    def _delays(self, ops: list[Op]) -> dict[Value, int]:
+        """The cost of the longest path by which results wait for what the loop carries."""
+        found = dict[Value, int]()
+        for op in ops:
+            operands = [resolve(self.mapping, v) for v in op.operands]
+            arrive = [found.get(v, 0) for v in operands if v in found or v in self.chained]
+            if arrive:
+                found |= dict.fromkeys(op.results, max(arrive) + OPS[op.name].cost * (op.name not in ("neg", "select")))
+        return found
 
     def _runs_ahead(self, sides: list[Side]) -> bool:
         """True if both sides are a few operations on floats that need not wait for the iteration before.

@@ -14,6 +14,9 @@ The loop is strip-mined into chunks of ``LANES`` iterations, followed by the ori
                             which a check fails; if only checks can lead there, its inner loops are marked cold: LLVM
                             would spend a tenth of its time on vectorising them
 
+If the number of iterations is not known, there may be less than a chunk of them, as of samples around a loop over data:
+the loops inside the original one are tried too.  Ten samples of a logistic regression take 0.22 of the time.
+
 The last chunk may overlap the one before.  Lanes whose iteration has been executed compute it again, and then add
 nothing and store what is there: an element that only its own iteration reads has its final value already.  A test in
 each chunk costs less than a second copy of the code, and the remainder, one by one, took two thirds of the time of 24
@@ -129,8 +132,9 @@ def _together(func: Function, forest: LoopForest, loop: Loop, known: Counted, se
     chunks.enter(sizes, short)
     if loop.parent is None and "threads" in func.attrs:
         func.attrs["lanes"] = True                              # each thread needs as many iterations
-    seen |= {*func.blocks[count:], *loop.blocks}
-    taken |= {*func.blocks[count:], *loop.blocks}
+    done = {*func.blocks[count:], *(loop.blocks if known.trip.const is not None else {loop.head})}
+    seen |= done
+    taken |= done
     return True
 
 
