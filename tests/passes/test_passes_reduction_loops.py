@@ -96,6 +96,43 @@ def test_gradients(f: Callable[..., Any]) -> None:
         check_grads(squares, (RNG.normal(size=n), RNG.normal(size=(6, n))), order=1)
 
 
+def best(x: Any, y: Any) -> Any:
+    """Largest elements of columns, twice: the reverse loop adds to the vector and to the columns."""
+    score = x
+    for _ in range(2):
+        after = np.empty(len(x))
+        for j in range(len(x)):
+            after[j] = np.max(score + y[:, j]) - 0.3 * np.min(y[1:, j] * score[1:])
+        score = after
+    return score
+
+
+@pytest.mark.long
+def test_updates_of_reverse_loops_are_loops_over_elements() -> None:
+    fast = jit(lambda x, y: np.sum(best(x, y) ** 2), grad=(0, 1))
+    x, y = RNG.normal(size=20), RNG.normal(size=(20, 20))
+    text = fast.value_and_grad.inspect("optimized", x, y)
+    assert "bool[16]" in text and "bool[?]" not in text
+    for n in (2, 5, 16, 23):
+        check_grads(best, (RNG.normal(size=n), RNG.normal(size=(n, n))), order=1)
+
+
+def test_equal_elements_share_the_cotangent() -> None:
+    """As the derivative of ``np.max`` does where the elements are a row."""
+    def columns_first(x: Any, y: Any) -> float:
+        total = 0.0
+        for j in range(y.shape[1]):
+            total += x[j] * np.max(y[:, j])
+        return total
+    x, y = RNG.normal(size=20), RNG.integers(0, 3, (6, 20)).astype(float)
+    y[:, 7] = -0.0
+    y[2, 7] = 0.0
+    _, (gx, gy) = jit(columns_first, grad=(0, 1)).value_and_grad(x, y)
+    here = y == y.max(0)
+    np.testing.assert_array_equal(gx, y.max(0))
+    np.testing.assert_allclose(gy, x * here / here.sum(0), rtol=1e-15)
+
+
 def test_what_is_no_number_and_what_is_infinite() -> None:
     fast = jit(extremes)
     x, y, k = np.zeros(40), RNG.normal(size=(6, 40)), np.ones(1)

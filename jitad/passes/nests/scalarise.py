@@ -25,6 +25,7 @@ from ..analysis.loops import Loop, loop_forest
 from .array_steps import array_steps
 from .reduction_loops import reduction_loops
 from .regular import Regular
+from .row_loops import row_loops
 
 MOST_AXES = 2
 """The most axes of an array that is added up: images by a kernel have two."""
@@ -34,7 +35,8 @@ def scalarise(module: Module, derived: bool) -> bool:
     """Rewrite every such loop of normal form; returns True if there was one.  ``derived``: after differentiation."""
     changed = False
     for func in module.functions.values():
-        changed |= reduction_loops(func, derived)
+        changed |= derived and row_loops(module, func)
+        changed |= reduction_loops(module, func, derived)
         if any(op.name == "add" and isinstance(op.result.type, Array) for op in func.all_ops()):
             changed |= _scalarise(func, derived)
         if not derived:
