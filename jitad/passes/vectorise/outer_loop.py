@@ -132,7 +132,7 @@ def _together(func: Function, forest: LoopForest, loop: Loop, known: Counted, se
     chunks.enter(sizes, short)
     if loop.parent is None and "threads" in func.attrs:
         func.attrs["lanes"] = True                              # each thread needs as many iterations
-    done = {*func.blocks[count:], *(loop.blocks if known.trip.const is not None else {loop.head})}
+    done = {*func.blocks[count:], *(loop.blocks if apart or known.trip.const is not None else {loop.head})}
     seen |= done
     taken |= done
     return True
