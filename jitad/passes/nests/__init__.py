@@ -8,6 +8,7 @@ Files, in reading order::
     check_hoisting   checks of indices, compared once ahead of a nest
     scalarise        sums of rows and slices over a loop, as loops over elements
     reduction_loops  reductions of windows and columns in a loop, as loops over elements
+    row_loops        arithmetic on all pairs of elements of two vectors, as a loop over rows
     array_steps      loops that step vectors element by element, as loops over the elements
     interchange      loops that add to array elements again and again go inside
     factors          elements of matrices, or formulas of them, in loops that add up products
