@@ -11,7 +11,7 @@ to elements ``s[j]``; an array is only another way to write them::
 
 The loop must carry the array alone, and the addend must be cheap arithmetic on rows, slices and scalars, without
 broadcasting.  If the array is empty, the loop is passed by.  Sums of slices that move, as of a convolution, are
-written as loops after differentiation only.  ``reduction_loops``, ``row_loops`` and ``array_steps`` have other such loops.
+written as loops after differentiation only.  ``reduction_loops``, ``row_loops`` and ``array_steps`` have others.
 """
 
 from __future__ import annotations
