@@ -1,7 +1,8 @@
 """Makes a version of innermost loops for arrays of equal lengths, which are read at the same indices.
 
 Each access of ``x[j] - y[j]`` with an index that is data has a check with the size of its own array, and a negative
-index counts from its own end.  If the sizes are equal, one check serves for all.  They are compared before the loop::
+index counts from its own end.  If the sizes are equal, one check serves for all.  They are compared before the loop,
+and loop-invariant conditions are tested there, as of the number of a row::
 
     ^preheader:                          ^preheader:
       jump ^loop                           branch (n == m), ^fast, ^checked
@@ -25,6 +26,7 @@ from ...ir.ops import OPS
 from ...ir.types import Scalar
 from ..analysis.cfg import is_pure, own_exit, set_term
 from ..analysis.loops import Loop, LoopForest, loop_forest
+from ..analysis.sizes import Solver
 
 LARGEST = 150
 """The most ops of a loop that is copied."""
@@ -53,7 +55,9 @@ def _try(func: Function, forest: LoopForest, loop: Loop) -> bool:
     same = _same_sizes(loop, order)
     if not 0 < len(same) <= MOST:
         return False
-    _split(func, forest, loop, order, same)
+    invariant = dict.fromkeys(op.operands[0] for b in order for op in b.ops
+                              if op.name == "check" and op.operands[0].block not in loop.blocks)
+    _split(func, forest, loop, order, same, list(invariant))
     return True
 
 
@@ -108,11 +112,12 @@ def _is_size(v: Value) -> bool:
     return v.op is not None and v.op.name == "dim"
 
 
-def _split(func: Function, forest: LoopForest, loop: Loop, order: list[Block], same: dict[Value, Value]) -> None:
+def _split(func: Function, forest: LoopForest, loop: Loop, order: list[Block], same: dict[Value, Value],
+           invariant: list[Value]) -> None:
     preheader, latch, leave = loop.preheader, loop.latch, loop.exit
     assert preheader is not None and latch is not None and leave is not None
     blocks = clone_blocks(order, func, dict(same))
-    _unrepeat(forest, blocks)
+    _mark(func, loop, blocks, _unrepeat(forest, blocks, invariant))
     args = list(loop.entry_edge().args)
     fast, slow = func.new_block("fast"), func.new_block("checked")
     set_term(fast, "jump", edges=[Edge(blocks[loop.head], list(args))])
@@ -122,31 +127,61 @@ def _split(func: Function, forest: LoopForest, loop: Loop, order: list[Block], s
     holds = b.const(True)
     for size, other in same.items():
         holds = b.and_(holds, b.eq(size, other))
+    for condition in invariant:
+        holds = b.and_(holds, condition)
     b.branch(holds, fast, [], slow, [])
     for end in (latch, blocks[latch]):
         own_exit(func, end, leave)
 
 
-def _unrepeat(forest: LoopForest, blocks: dict[Block, Block]) -> None:
-    """Remove scalar ops, and checks, that the copy of a loop repeats."""
+def _unrepeat(forest: LoopForest, blocks: dict[Block, Block], fine: list[Value]) -> set[Value]:
+    """Remove scalar ops, and checks, that the copy of a loop repeats; the conditions ``fine`` hold.
+
+    Returns the conditions of the original loop whose checks are removed.
+    """
     seen: dict[Hashable, list[tuple[Block, Op]]] = {}
     replaced: dict[Value, Value] = {}
+    removed: set[Value] = set()
     for old, new in blocks.items():
         kept = []
-        for op in new.ops:
+        for original, op in zip(old.ops, new.ops):
             op.replace_uses(replaced)
             known = (op.name, op.operands[0]) if op.name == "check" else key(op)
             before = next((x for b, x in seen.get(known, ()) if forest.dom.dominates(b, old)), None)
-            if before is not None and (op.name == "check" or _is_scalar(op)):
+            if op.name == "check" and (before is not None or op.operands[0] in fine):
+                removed.add(original.operands[0])
+            elif before is not None and _is_scalar(op):
                 replaced.update(zip(op.results, before.results))
-                continue
-            seen.setdefault(known, []).append((old, op))
-            kept.append(op)
+            else:
+                seen.setdefault(known, []).append((old, op))
+                kept.append(op)
         new.ops = kept
     for new in blocks.values():
         for op in new.all_ops():
             op.replace_uses(replaced)
+    return removed
 
 
 def _is_scalar(op: Op) -> bool:
     return is_pure(op) and OPS[op.name].elementwise and isinstance(op.result.type, Scalar)
+
+
+def _mark(func: Function, loop: Loop, blocks: dict[Block, Block], removed: set[Value]) -> None:
+    """Mark loads on sides of branches along the axes whose index a check before has tested (``branch_accesses``)."""
+    limits: dict[Value, list[Value]] = {}
+    todo = list(removed)
+    while todo:
+        op = todo.pop().op
+        if op is not None and op.name == "and":
+            todo += op.operands
+        elif op is not None and op.name == "lt" and _is_size(op.operands[1]):
+            limits.setdefault(op.operands[0], []).append(op.operands[1])
+    solver = Solver(func)
+    for old, new in blocks.items():
+        loads = ([op for op in b.ops if op.name == "get"] for b in (old, new))
+        for load, twin in zip(*loads, strict=True):
+            axes = tuple(axis for axis, v in enumerate(load.operands[1:]) if any(
+                size.op is not None and solver.size((load.operands[0], axis))
+                == solver.size((size.op.operands[0], size.op.attrs["axis"])) for size in limits.get(v, ())))
+            if axes and old is not loop.head:
+                twin.attrs = {**twin.attrs, "inside": axes}
