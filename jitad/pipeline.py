@@ -27,15 +27,17 @@ from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
+from .passes.branches.branch_fusion import branch_fusion
+from .passes.branches.correlated_branches import correlated_branches, nest_joins
+from .passes.branches.if_conversion import if_conversion
+from .passes.branches.jump_threading import jump_threading
+from .passes.branches.loop_unswitch import loop_unswitch
+from .passes.branches.rare_updates import rare_updates
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.common_arithmetic import common_arithmetic
-from .passes.cleanup.correlated_branches import correlated_branches, nest_joins
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
-from .passes.cleanup.jump_threading import jump_threading
-from .passes.cleanup.loop_unswitch import loop_unswitch
-from .passes.cleanup.rare_updates import rare_updates
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
@@ -50,6 +52,7 @@ from .passes.induction.unread_choices import unread_choices
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
 from .passes.loops.condition_pre import condition_pre
+from .passes.loops.equal_lengths import equal_lengths
 from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.licm import licm
 from .passes.loops.loop_pre import loop_pre
@@ -84,10 +87,8 @@ from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
-from .passes.vectorise.branch_fusion import branch_fusion
 from .passes.vectorise.check_strips import check_strips
 from .passes.vectorise.fission import fission
-from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
@@ -256,6 +257,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
     ("optimized", "stride_versioning", _Step(stride_versioning)),
     ("optimized", "loop_versioning", _Step(loop_versioning)),
+    ("optimized", "equal_lengths", _then(equal_lengths, _Step(condition_pre), _SIMPLIFY)),
     ("optimized", "correlated_branches", _Step(_nest_joins)),
     ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
     ("optimized", "loop_pre", _Step(loop_pre)),
@@ -303,6 +305,7 @@ NOT_ON_GPU = frozenset((
     "neighbour_updates",
     "branch_fusion",
     "if_conversion",
+    "equal_lengths",
     "check_strips",
     "stride_specialise",
     "fission",

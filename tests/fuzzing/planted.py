@@ -20,9 +20,9 @@ from jitad.ad.storage.frames import Frames
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Module, Op, Value
 from jitad.ir.types import Array
+from jitad.passes.branches.if_conversion import _Conversion
 from jitad.passes.loops import scalar_promotion
 from jitad.passes.memory.copy_insertion import _Placer
-from jitad.passes.vectorise.if_conversion import _Conversion
 from tests.fuzzing.campaign import Campaign, Finding, Options
 
 Plant = Callable[[ExitStack], None]

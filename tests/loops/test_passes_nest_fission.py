@@ -131,7 +131,8 @@ def test_values(name: str) -> None:
     args = data(50, 3, 1)
     same(fast(*args), f(*args))
     if f is not clusters:
-        same(fast(*data(40, 0)), f(*data(40, 0)))
+        args = data(40, 0)
+        same(fast(*args), f(*args))
     args = data(50)
     same(fast(args[0][::-2], np.asfortranarray(args[1]), args[2]), f(args[0][::-2], args[1], args[2]))
     args[2][0] = 0

@@ -1,4 +1,4 @@
-"""Two branches on one condition in an iteration become one (``passes/cleanup/correlated_branches.py``)."""
+"""Two branches on one condition in an iteration become one (``passes/branches/correlated_branches.py``)."""
 
 from __future__ import annotations
 

@@ -14,9 +14,4 @@ Files, in reading order::
     similar_loops       the similar loops of a long function, merged into a function that is called
     base_case_inlining  the base case of a recursion, tested by the caller
     common_arithmetic   what both sides of a branch compute, moved ahead of it and behind the join
-    correlated_branches two branches on one condition in an iteration; joins of more than two paths
-    loop_unswitch       a version of a loop without branches on what does not change
-    jump_threading      edges that decide a later branch; after all other changes of control flow
-    rare_updates        branches around the update of a smallest or largest value, which loops wait for
-    feedback            branches around choices of integers that their own conditions wait for
 """

@@ -20,7 +20,7 @@ LONGEST = 64
 
 
 class ChosenIteration:
-    """What computes ``new`` in an iteration of ``loop``.
+    """The ops that compute ``new`` in an iteration of ``loop``.
 
     ``ops``: in order.  ``blocks``: the blocks with their control flow, in order; empty if it does not matter.
     ``found``: False if ``new`` needs more than the counter ``iv`` and values from outside of the loop.

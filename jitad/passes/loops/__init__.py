@@ -13,6 +13,7 @@ Files, in reading order::
     check_elimination      checks that control flow, earlier checks and counters imply
     peel                   the first and last iterations of loops that treat borders apart
     loop_versioning        innermost loops in two versions, one without index checks
+    equal_lengths          innermost loops in two versions, one for arrays of equal lengths
     fuse_accumulate        ``a[i] = a[i] + v`` as one accumulating op
     branch_accesses        loads ahead of a branch and updates behind it
     branch_stores          its part for updates

@@ -11,8 +11,9 @@ carries.  What the body then computes from these values, it often computes as th
       branch …, ^loop(y), …
 
 The pass *translates* each op of the loop along both edges into it: parameters become arguments, results that have been
-found become what was found for them.  If the same op has been executed on both edges, a parameter takes the place of
-its result.  So nothing is computed that was not before.  Checks whose condition has been checked on both edges hold.
+found become what was found for them.  If the same op has been executed on both edges, or folds to a value that is known
+there, a parameter takes the place of its result.  So nothing is computed that was not before.  Checks whose condition
+has been checked on both edges hold.
 
 Counted loops stay as they are: their conditions are comparisons of counters.
 """
@@ -22,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from ...ir.builder import Builder
+from ...ir.evaluate.fold import fold
 from ...ir.expression_keys import translated
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
@@ -93,12 +96,21 @@ class _Loop:
                 continue
             if not _is_pure(op):
                 continue
-            before = self._executed(translated(op, self.entry), self.loop.preheader)
-            after = self._executed(translated(op, self.again), self.loop.latch)
+            before = self._on_edge(op, self.entry, self.loop.preheader)
+            after = self._on_edge(op, self.again, self.loop.latch)
             if before is not None and after is not None:
-                self.entry[op.result], self.again[op.result] = before.result, after.result
+                self.entry[op.result], self.again[op.result] = before, after
                 self.found.append(op)
         return held
+
+    def _on_edge(self, op: Op, values: dict[Value, Value], block: Block | None) -> Value | None:
+        """The result that ``op`` would have at the end of ``block``, if it is known there."""
+        assert block is not None
+        made = self._executed(translated(op, values), block)
+        if made is not None:
+            return made.result
+        folded = fold(op.name, [values.get(v, v) for v in op.operands], op.attrs)
+        return folded if folded is None or isinstance(folded, Value) else Builder(block).const(*folded)
 
     def _depends(self, op: Op) -> bool:
         """True if translation changes an operand, and all operands that the loop computes are known on both edges."""
@@ -108,7 +120,7 @@ class _Loop:
     def _is_checked(self, op: Op) -> bool:
         condition = op.operands[0]
         return condition in self.entry and all(
-            any(other.name == "check" and other.operands[0] is values[condition]
+            values[condition].const is True or any(other.name == "check" and other.operands[0] is values[condition]
                 for b in self._above(block) for other in b.ops)
             for values, block in ((self.entry, self.loop.preheader), (self.again, self.loop.latch)) if block)
 
@@ -119,9 +131,8 @@ class _Loop:
             found.append(above)
         return found
 
-    def _executed(self, key: Hashable, block: Block | None) -> Op | None:
+    def _executed(self, key: Hashable, block: Block) -> Op | None:
         """The op of this key whose result may be read at the end of ``block``."""
-        assert block is not None
         for op in self.known.get(key, ()):
             assert op.block is not None
             home = self.forest.loop_of(op.block)

@@ -272,7 +272,7 @@ class _Rewriting:
         return list(arrays.values())
 
     def _of(self, v: Value, by_rows: bool) -> Value:
-        """What stands for an operand: a scalar of this row, or a row; ``by_rows``: vectors have an element for each."""
+        """The value in place of an operand: of this row, or a row; ``by_rows``: vectors have an element for each."""
         if v in self.inside or isinstance(v.type, Scalar):
             return self.inside.get(v, v)
         if _is_column(v):

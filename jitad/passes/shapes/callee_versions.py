@@ -123,7 +123,7 @@ class CalleeVersions:
 
 
 def _order_within(rule: Rule) -> int:
-    """How often reverse mode differentiates the functions of a rule: those of a ``"vjp"`` rule are the derivative."""
+    """The times that reverse mode differentiates functions of a rule: those of a ``"vjp"`` rule are the derivative."""
     return int(rule.kind != "vjp")
 
 

@@ -39,23 +39,16 @@ The pass runs after differentiation.  A select would have the derivative of both
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
-from ...ir.builder import Builder
-from ...ir.clone import clone_op
 from ...ir.dominance import strongly_connected
-from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import EFFECTS, EXPENSIVE, OPS, ORDERS
+from ...ir.ops import EXPENSIVE, OPS, ORDERS
 from ...ir.types import Scalar, Stack, dtype_of, is_float_scalar
-from ...ir.uses import counts, ops_of
 from ..analysis.branches import compares_floats, extreme_of
-from ..analysis.cfg import Mapping, append, resolve, substitute
+from ..analysis.cfg import resolve, substitute
 from ..analysis.loops import Loop, LoopForest, counted, loop_forest
-
-Side = tuple[Block | None, Edge]
-"""A side of a branch: its block, if it has one of its own, and the edge by which it leaves."""
+from .selections import Selections, Side, apart_of, ops_of_sides
 
 INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not",
                          "select", "minimum", "maximum"})
@@ -77,13 +70,8 @@ LONGEST_CHAIN = 4
 """The most float operations on a side by which the next iteration waits for this one: they take as long as a
 misprediction.  The adjoint of balls that rarely bounce took 2.5 times as long."""
 
-FACTORED = frozenset(("add", "sub", "mul", "div"))
-
 MOST_INTEGERS = 16
 """The most integer operations on both sides where they only save a branch: half the price of a misprediction."""
-
-LONGEST = 4
-"""The most terms of a conditional sum, which bounds the search.  Adjoints add one or two on a side."""
 
 
 def if_conversion(module: Module, around: bool = False) -> None:
@@ -206,19 +194,17 @@ def _chained(blocks: list[Block]) -> set[Value]:
     return found
 
 
-class _Conversion:
-    """Converts the branches of one loop, inner ones first.  ``incoming``: the number of edges into each block.
+class _Conversion(Selections):
+    """Converts the branches of one loop, inner ones first.
 
     ``vectors``: the iterations may be vectors.  ``lanes``: a loop around may run in lanes.
     """
 
     def __init__(self, func: Function, loop: Loop, blocks: list[Block], vectors: bool, lanes: bool) -> None:
-        self.func, self.loop, self.blocks, self.vectors = func, loop, blocks, vectors
+        super().__init__(func, blocks)
+        self.loop, self.vectors = loop, vectors
         self.carried = _carried(blocks, loop, arrays=not self.vectors)
         self.chained = _chained(blocks) if self.vectors and not lanes else set()
-        self.incoming = Counter(s for b in blocks for s in b.successors())
-        self.uses = counts(ops_of(blocks))
-        self.mapping: Mapping = {}
 
     def leaves(self, heads: list[Block]) -> bool:
         """True if one of these branches joins again, and depends on what the loop carries."""
@@ -236,9 +222,9 @@ class _Conversion:
                 sides = [self._side(e) for e in head.term.edges]
                 pays = self._pays if self.vectors else self._runs_ahead
                 if self._meet(sides) and (self._known(head, sides) and pays(sides) or _are_few_integers(sides)):
-                    self._convert(head, sides)
+                    self.convert(head, sides)
                 elif self.vectors and not self.loop.children and self._meet(sides) and \
-                        _costs(_apart(_ops(sides))) > MOST_MASKED:
+                        _costs(apart_of(ops_of_sides(sides))) > MOST_MASKED:
                     return False
         substitute(self.func, self.mapping)
         return True
@@ -269,7 +255,7 @@ class _Conversion:
     def _pays(self, sides: list[Side]) -> bool:
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
-        ops = _apart(_ops(sides))
+        ops = apart_of(ops_of_sides(sides))
         late = self._delays(ops)
         return _costs(ops) <= MOST and all(op.name == "check" or _is_arithmetic(op) for op in ops) and all(
             isinstance(p.type, Scalar) and not (p in self.chained and (_is_integer(p) or max(
@@ -293,108 +279,12 @@ class _Conversion:
         The selection is then ready before it is needed, while a branch may be mispredicted.
         """
         join = sides[0][1].block
-        ops = _ops(sides)
-        apart = _apart(ops)
+        ops = ops_of_sides(sides)
+        apart = apart_of(ops)
         return _costs(apart) <= MOST_AHEAD and all(map(_is_arithmetic, apart)) and not any(
             v in self.carried for op in ops for v in op.operands) and all(
             x is y or is_float_scalar(p.type) and not {x, y} & self.carried
             for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
-
-    def _convert(self, head: Block, sides: list[Side]) -> None:
-        """Compute both sides in ``head``, which then jumps to the join, or takes its place."""
-        term, join = head.term, sides[0][1].block
-        assert term is not None
-        for (block, _), edge in zip(sides, term.edges):
-            if block is not None:
-                self.mapping.update(edge.passed())
-                self.func.blocks.remove(block)
-        self._move(sides, head)
-        head.term = None
-        b = Builder(head, term.loc)
-        args = [self._chosen(b, term.operands[0], resolve(self.mapping, x), resolve(self.mapping, y))
-                for x, y in zip(*(edge.args for _, edge in sides))]
-        self.incoming[join] -= 1
-        if self.incoming[join] > 1:
-            b.jump(join, args)
-            return
-        self.mapping.update(zip(join.params, args))
-        for op in join.all_ops():
-            op.block = head
-        head.ops += join.ops
-        head.term = join.term
-        self.func.blocks.remove(join)
-
-    def _move(self, sides: list[Side], head: Block) -> None:
-        """Append ops of both sides to ``head``, once where both, or ``head``, compute the same.
-
-        A check of a side applies if the side is taken.
-        """
-        assert head.term is not None
-        (condition,), number, ops = head.term.operands, {block: i for i, (block, _) in enumerate(sides)}, _ops(sides)
-        known: dict[Hashable, Op] = {key(op): op for op in head.ops} if ops else {}
-        for op in ops:
-            if op.name == "check":
-                b = Builder(head, op.loc)
-                either = [resolve(self.mapping, op.operands[0]), b.const(True)]
-                chosen = b.select(condition, *either[::-1 if number[op.block] else 1])
-                append(head, clone_op(op, {op.operands[0]: chosen}))
-                continue
-            alike = known.setdefault(key(op, [resolve(self.mapping, v) for v in op.operands]), op)
-            if alike is op or OPS[op.name].effect:
-                append(head, op)
-            else:
-                self.mapping.update(zip(op.results, alike.results))
-
-    def _chosen(self, b: Builder, condition: Value, x: Value, y: Value) -> Value:
-        """Emit the value of a parameter of the join: ``x`` if the condition holds, else ``y``."""
-        if x is y:
-            return x
-        for swapped, (total, start) in enumerate(((x, y), (y, x))):
-            terms = self._terms(total, start)
-            if terms:
-                return self._conditional_sum(b, condition, bool(swapped), start, terms)
-        at = self._difference(x.op, y.op) if x.op is not None and y.op is not None else None
-        if at is None or x.op is None or y.op is None:
-            return b.emit_op("select", [condition, x, y]).result
-        sides = [resolve(self.mapping, op.operands[at]) for op in (x.op, y.op)]
-        operands = [resolve(self.mapping, v) for v in x.op.operands]
-        operands[at] = b.emit_op("select", [condition, *sides]).result
-        return b.emit_op(x.op.name, operands, **x.op.attrs).result
-
-    def _difference(self, x: Op, y: Op) -> int | None:
-        """The operand in which two ops differ that have no other use; None if they differ in more than one."""
-        if x.name != y.name or x.name not in FACTORED or x.attrs != y.attrs or x.result.type != y.result.type \
-                or self.uses[x.result] != 1 or self.uses[y.result] != 1:
-            return None
-        pairs = [(resolve(self.mapping, v), resolve(self.mapping, w)) for v, w in zip(x.operands, y.operands)]
-        apart = [i for i, (v, w) in enumerate(pairs) if v is not w]
-        return apart[0] if len(apart) == 1 and pairs[apart[0]][0].type == pairs[apart[0]][1].type else None
-
-    def _terms(self, total: Value, start: Value, longest: int = LONGEST) -> list[tuple[Op, Value]] | None:
-        """The additions and subtractions, each with its term, that lead from the float ``start`` to ``total``."""
-        if total is start:
-            return []
-        op = total.op
-        if not longest or op is None or op.name not in ("add", "sub") or not dtype_of(total.type).is_float:
-            return None
-        for before, term in (op.operands, op.operands[::-1])[:1 if op.name == "sub" else 2]:
-            terms = self._terms(resolve(self.mapping, before), start, longest - 1)
-            if terms is not None:
-                return [*terms, (op, term)]
-        return None
-
-    def _conditional_sum(self, b: Builder, condition: Value, swapped: bool, start: Value,
-                         terms: list[tuple[Op, Value]]) -> Value:
-        """Emit a sum whose terms are replaced, where the condition chooses ``start``, by a zero that changes nothing.
-
-        LLVM does not recognise a selection between the sums before and after as a reduction.
-        """
-        for op, term in terms:
-            zero = b.const(0.0 if op.name == "sub" else -0.0, dtype_of(term.type))
-            sides = [zero, term] if swapped else [term, zero]
-            chosen = b.emit_op("select", [condition, *sides]).result
-            start = b.emit_op(op.name, [start, chosen], **op.attrs).result
-        return start
 
 
 def _are_few_integers(sides: list[Side]) -> bool:
@@ -402,7 +292,7 @@ def _are_few_integers(sides: list[Side]) -> bool:
 
     A side that decides the next branch by a constant, as ``break`` does, leads past it (``jump_threading``).
     """
-    ops = _apart(_ops(sides))
+    ops = apart_of(ops_of_sides(sides))
     join = sides[0][1].block
     test = join.term.operands[0] if join.term is not None and join.term.name in ("branch", "switch") else None
     tested = () if test is None else (test, *(test.op.operands if test.op is not None else ()))
@@ -423,19 +313,6 @@ def _is_cheap_integer(op: Op) -> bool:
 
 def _costs(ops: list[Op]) -> float:
     return sum(OPS[op.name].cost for op in ops)
-
-
-def _ops(sides: list[Side]) -> list[Op]:
-    return [op for block, _ in sides if block is not None for op in block.ops]
-
-
-def _apart(ops: list[Op]) -> list[Op]:
-    """The ops that only one side has: what both read or compute is executed anyway."""
-    blocks: dict[Hashable, set[Block | None]] = {}
-    places = [blocks.setdefault(key(op), set()) for op in ops]
-    for op, place in zip(ops, places):
-        place.add(op.block)
-    return [op for op, place in zip(ops, places) if op.name in EFFECTS or len(place) < 2]
 
 
 def _is_arithmetic(op: Op) -> bool:
