@@ -98,3 +98,16 @@ def test_particles() -> None:
         short = [a[:6] if i == k else a for i, a in enumerate(args)]
         with pytest.raises(IndexError, match="6"):
             fast(*short)
+
+
+def test_sizes_of_what_the_loop_makes() -> None:
+    """Sizes that are not known before the loop are not compared there."""
+    def rows(x: Any, at: Any) -> float:
+        total = 0.0
+        for k in range(len(at)):
+            part = x[:at[k]]
+            total += part[at[k] - 1] * x[at[k] - 1]
+        return total
+    x, at = np.arange(1.0, 9.0), np.array([2, 8, 1, 5])
+    assert jit(rows)(x, at) == rows(x, at)
+    check_grads(lambda x: rows(x, at), (x,), modes=("rev",))

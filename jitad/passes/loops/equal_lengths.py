@@ -70,7 +70,7 @@ def _same_sizes(loop: Loop, order: list[Block]) -> dict[Value, Value]:
     pairs = [found for b in order for op in b.ops if (found := _compared(op)) is not None]
     sizes: dict[Value, dict[Value, None]] = {}
     for index, size in sorted(pairs, key=lambda pair: pair[0] not in carried):
-        if index.block in loop.blocks and index.const is None:
+        if index.block in loop.blocks and index.const is None and size.block not in loop.blocks:
             sizes.setdefault(carried.get(index, index), {})[size] = None
     same: dict[Value, Value] = {}
     for first, *others in sizes.values():
