@@ -111,3 +111,25 @@ def test_sizes_of_what_the_loop_makes() -> None:
     x, at = np.arange(1.0, 9.0), np.array([2, 8, 1, 5])
     assert jit(rows)(x, at) == rows(x, at)
     check_grads(lambda x: rows(x, at), (x,), modes=("rev",))
+
+
+def test_a_check_on_one_side_says_nothing_of_the_other() -> None:
+    """Each side checks its index: nothing is read ahead of the branch."""
+    def signed(x: Any, y: Any, at: Any, sign: Any) -> float:
+        total = 0.0
+        for k in range(len(at)):
+            j = at[k]
+            if sign[k] > 0:
+                total += x[j] * y[j]
+            else:
+                total -= x[j] + y[j] * sign[k]
+        return total
+    x, y, sign = RNG.normal(size=(3, 9))
+    at = RNG.integers(-9, 9, 9)
+    assert jit(signed)(x, y, at, sign) == pytest.approx(signed(x, y, at, sign), rel=1e-12)
+    for far in (9, -10, 10 ** 12, -10 ** 12):
+        for k in (int(np.argmax(sign)), int(np.argmin(sign))):
+            wild = at.copy()
+            wild[k] = far
+            with pytest.raises(IndexError, match=str(far)):
+                jit(signed)(x, y, wild, sign)

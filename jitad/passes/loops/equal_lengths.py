@@ -117,7 +117,7 @@ def _split(func: Function, forest: LoopForest, loop: Loop, order: list[Block], s
     preheader, latch, leave = loop.preheader, loop.latch, loop.exit
     assert preheader is not None and latch is not None and leave is not None
     blocks = clone_blocks(order, func, dict(same))
-    _mark(func, loop, blocks, _unrepeat(forest, blocks, invariant))
+    _mark(func, loop, blocks, _unrepeat(forest, loop, blocks, invariant))
     args = list(loop.entry_edge().args)
     fast, slow = func.new_block("fast"), func.new_block("checked")
     set_term(fast, "jump", edges=[Edge(blocks[loop.head], list(args))])
@@ -134,22 +134,24 @@ def _split(func: Function, forest: LoopForest, loop: Loop, order: list[Block], s
         own_exit(func, end, leave)
 
 
-def _unrepeat(forest: LoopForest, blocks: dict[Block, Block], fine: list[Value]) -> set[Value]:
+def _unrepeat(forest: LoopForest, loop: Loop, blocks: dict[Block, Block], fine: list[Value]) -> set[Value]:
     """Remove scalar ops, and checks, that the copy of a loop repeats; the conditions ``fine`` hold.
 
-    Returns the conditions of the original loop whose checks are removed.
+    Returns the conditions, of the original loop, that hold wherever the control flow of an iteration leads: those that
+    are tested before the loop, or checked in its head.  A check on one side of a branch says nothing of the other.
     """
     seen: dict[Hashable, list[tuple[Block, Op]]] = {}
     replaced: dict[Value, Value] = {}
-    removed: set[Value] = set()
+    everywhere: set[Value] = set()
     for old, new in blocks.items():
         kept = []
         for original, op in zip(old.ops, new.ops):
             op.replace_uses(replaced)
             known = (op.name, op.operands[0]) if op.name == "check" else key(op)
-            before = next((x for b, x in seen.get(known, ()) if forest.dom.dominates(b, old)), None)
+            home, before = next((x for x in seen.get(known, ()) if forest.dom.dominates(x[0], old)), (None, None))
             if op.name == "check" and (before is not None or op.operands[0] in fine):
-                removed.add(original.operands[0])
+                if home in (None, loop.head):
+                    everywhere.add(original.operands[0])
             elif before is not None and _is_scalar(op):
                 replaced.update(zip(op.results, before.results))
             else:
@@ -159,17 +161,17 @@ def _unrepeat(forest: LoopForest, blocks: dict[Block, Block], fine: list[Value])
     for new in blocks.values():
         for op in new.all_ops():
             op.replace_uses(replaced)
-    return removed
+    return everywhere
 
 
 def _is_scalar(op: Op) -> bool:
     return is_pure(op) and OPS[op.name].elementwise and isinstance(op.result.type, Scalar)
 
 
-def _mark(func: Function, loop: Loop, blocks: dict[Block, Block], removed: set[Value]) -> None:
-    """Mark loads on sides of branches along the axes whose index a check before has tested (``branch_accesses``)."""
+def _mark(func: Function, loop: Loop, blocks: dict[Block, Block], everywhere: set[Value]) -> None:
+    """Mark loads on sides of branches along the axes whose index is in bounds in any case (``branch_accesses``)."""
     limits: dict[Value, list[Value]] = {}
-    todo = list(removed)
+    todo = list(everywhere)
     while todo:
         op = todo.pop().op
         if op is not None and op.name == "and":

@@ -82,13 +82,13 @@ class Segments:
             self._spread(of[c], self.bound)
             self._spread(of[c], self.varying)
             free = self._is_free(of[c], following)
-            checked |= not all(is_pure(op) for b in of[c] for op in b.ops)
+            before, checked = checked, checked or not all(is_pure(op) for b in of[c] for op in b.ops)
             if free:
                 run = [*run, *of[c]]
                 if any(self.forest.innermost[b] is not self.loop for b in of[c]):
                     self.runs = [f for f in self.runs if f[0][0] is not run[0]] + [(run, following, set(self.bound))]
                 continue
-            if not guard:
+            if not guard and not before:
                 self._sides(of[c])
             self.bound.update(following.params, *map(values_of, of[c][1:]))
             run = []
