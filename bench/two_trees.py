@@ -80,7 +80,7 @@ def made(options: argparse.Namespace, word: str, ours_only: bool) -> Iterator[tu
 def serve(options: argparse.Namespace) -> None:
     """Compiles when told a word, times when told a number; answers by lines of JSON."""
     sys.path.insert(0, str(options.tree))
-    import jitad                                          # noqa: F401  of that tree; ``bench`` is of this one
+    import jitad  # noqa: F401  of that tree; ``bench`` is of this one
     sys.path[0] = str(HERE.parent)
     from bench import measure, one_core
     one_core.settle()
