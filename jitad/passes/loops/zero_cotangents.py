@@ -140,8 +140,9 @@ def _are_cotangents(func: Function, loop: Loop, values: Iterable[Value]) -> bool
 def _skip_iterations(func: Function, loop: Loop) -> bool:
     if loop.head.term is not None and loop.head.term.attrs.get("cold"):
         return False
-    for v in (v for op in loop.head.ops for v in op.results):
-        zs = _received(loop, v)
+    values = [v for op in loop.head.ops for v in op.results]
+    chosen = [v for v in values if v.op is not None and v.op.name == "select"]     # zero whenever what it selects is
+    for zs in (*(_received(loop, v) for v in dict.fromkeys((*chosen, *values))), _all_received(loop)):
         kept = _kept(loop, zs) if zs else None
         if kept is not None and _Iteration(func, loop, zs, kept).run():
             return True
@@ -178,12 +179,22 @@ def _received(loop: Loop, v: Value) -> list[Value]:
     return terms if any(_is_received(loop, z) for z in terms) else []
 
 
+def _all_received(loop: Loop) -> list[Value]:
+    """All cotangents that later iterations pass on by selection, if a table of minima has several beside each other."""
+    loads = [op.result for op in loop.head.ops if op.name == "get"]
+    found = [v for v in loads if _is_received(loop, v)]
+    unused = [v for v in loads if v not in found and any(_cleared(op, v) is not None for op in loop.head.ops)]
+    back = loop.back_edge().args
+    return [*found, *unused, *(p for p in loop.head.params if _may_be_zero(back[p.index]))] if found else []
+
+
 def _is_received(loop: Loop, z: Value) -> bool:
     """True if ``z`` is a cotangent that later iterations pass on by selection, so that the loop has no vectors."""
     op, back = z.op, loop.back_edge().args
     assert op is not None
     if op.name == "select" and _may_be_zero(z):              # a scalar that is used up where it was chosen
-        return any(v.owner is loop.head and back[v.index] is not v for v in op.operands[1:])
+        return any(v.owner is loop.head and back[v.index] is not v or v.op is not None and v.op.name == "get"
+                   and v.block is loop.head and _is_received(loop, v) for v in op.operands[1:])
     if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
         return False
     array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
@@ -258,7 +269,8 @@ def _kept(loop: Loop, zs: Collection[Value]) -> dict[Value, Value] | None:
     """
     if not all(op.results for op in loop.head.ops):
         return None                                      # a check
-    kept, _ = _without(loop.head, zs)
+    kept, vanishing = _without(loop.head, zs)
+    kept |= {a: p for p, a in zip(loop.head.params, loop.back_edge().args) if p in zs and a in vanishing}
     return kept if any(v.op is not None and v.op.name == "add_at" for v in kept) else None
 
 
@@ -269,6 +281,7 @@ def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[
     """
     vanishing = set(zs)
     kept = {p: p for p in block.params if p not in vanishing}
+    cleared: dict[Value, Value] = {}                     # an array without an element that will be added again
     for op in block.ops:
         if len(op.results) != 1 or op.result in vanishing:
             continue
@@ -277,9 +290,37 @@ def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[
             vanishing.add(op.result)
         elif to is not None and (to in kept or ahead and to.block is not block):
             kept[op.result] = kept.get(to, to)
+        elif to in cleared:
+            cleared[op.result] = cleared[to]
         elif (same := next((v for z in zs if (v := _selected(op, z, kept) or _cleared(op, z)) is not None), None)):
             kept[op.result] = kept[same]
+        elif (load := next((x for z in zs if (x := _source(z)) is not None and _cleared(op, x) in kept), None)):
+            cleared[op.result] = kept[op.operands[0]]
+        elif any(_restores(op, z, cleared) for z in zs):
+            kept[op.result] = cleared[op.operands[0]]
     return kept, vanishing
+
+
+def _source(z: Value) -> Value | None:
+    """The element ``x`` of ``z = select(c, x, 0)`` or ``select(c, 0, x)``."""
+    if z.op is None or z.op.name != "select":
+        return None
+    loads = [v for v in z.op.operands[1:] if v.op is not None and v.op.name == "get"]
+    return loads[0] if len(loads) == 1 and any(map(_is_zero, z.op.operands[1:])) else None
+
+
+def _restores(op: Op, z: Value, cleared: Collection[Value]) -> bool:
+    """True if ``op`` adds the element to where it has been cleared, unless ``z`` has selected it.
+
+    If ``z`` is zero although it has, the element is zero.
+    """
+    x, value = _source(z), op.operands[1].op if op.name == "add_at" and op.attrs.get("acc") else None
+    if x is None or value is None or value.name != "select" or op.operands[0] not in cleared:
+        return False
+    assert x.op is not None and z.op is not None
+    return value.operands[0] is z.op.operands[0] and op.operands[2:] == x.op.operands[1:] and all(
+        _is_zero(mine) and other is x or mine is x and _is_zero(other)
+        for mine, other in zip(value.operands[1:], z.op.operands[1:]))
 
 
 def _selected(op: Op, z: Value, kept: dict[Value, Value]) -> Value | None:
