@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
@@ -20,10 +20,10 @@ from ...passes.analysis.sizes import Size, Solver
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from .histories import histories
-from .homes import FREE, REDONE, Homes
+from .homes import FREE, KEPT, REDONE, Homes
 from .iteration_order import Reverse, order_free
 from .regular_nests import fixed_sizes, regular_nest
-from .reuse_primals import compute_there, read_again
+from .reuse_primals import COMPARISONS, compare_at, compared, compute_there, read_again
 from .rows import rows, store_rows
 
 
@@ -46,8 +46,11 @@ class Frames(Homes):
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
         read_again(self.forward, self.bars, self._at_hand)
         compute_there(self.forward, self.bars, self._uncounted)
-        for v in sorted(self._read_across(), key=self._position):
+        read = sorted(self._read_across(), key=self._position)
+        only = self._only_compared(read)
+        for v in [v for v in read if v not in only]:
             self._decide(v)
+        self._compare_there([v for v in read if v in only])
         for back in self.loops:
             self._keep_in_loop(back)
         for level in self.reruns:
@@ -58,6 +61,52 @@ class Frames(Homes):
         reverse = Reverse(self.sweep)
         return {x.loop for x in self.loops if x.top is not None and x.back is not None
                 and self.sweep.loops.get(x.loop) is x and order_free(reverse, x, by_parts=True)}
+
+    def _only_compared(self, read: list[Value]) -> set[Value]:
+        """Arrays of iterations that the reverse sweep does nothing with but compare them.
+
+        Of scalars, three flags take longer to store, to load and to select by than one number.
+        """
+        found = {v for v in read if isinstance(v.type, Array) and v.type.dtype.is_float
+                 and (level := self.level(v)) is not None and level not in self.reruns}
+        for block in (*self.bars, *self.original) if found else ():
+            for op in block.all_ops():
+                if not found.isdisjoint(op.used()):
+                    found -= {v for v in op.used() if op.name not in COMPARISONS or self._compares_at(op, v) is None}
+        return found
+
+    def _compare_there(self, values: list[Value]) -> None:
+        """Save the results of comparisons in place of those of ``values`` that would be saved, or others for them."""
+        only = {v for v in values if not self._free_of_memory(v)}
+        for same, there in compared(self.bars, only, self.sweep.home):
+            v = compare_at(there, same, self.bars)
+            self.plan[v] = KEPT
+            self.kept.setdefault(self.level(v), []).append(v)
+            self.readers[v] = {b for b in self.bars if any(v in op.used() for op in b.all_ops())}
+        for v in values:
+            if v not in only:
+                self._decide(v)
+
+    def _free_of_memory(self, v: Value) -> bool:
+        """Decide about ``v`` if that saves nothing more; returns True if it does not."""
+        known = len(self.plan)
+        self._decide(v)
+        if KEPT not in islice(reversed(self.plan.values()), len(self.plan) - known):
+            return True
+        while len(self.plan) > known:
+            u, decided = self.plan.popitem()
+            if decided == KEPT:
+                self.kept[self.level(u)].remove(u)
+        return False
+
+    def _compares_at(self, op: Op, v: Value) -> Block | None:
+        """The forward block that can compute a comparison of the reverse sweep as often as it computes ``v``."""
+        home = self.sweep.home.get(op.block) if op.block is not None else None
+        if home is None or home not in self.forward or home in self.copies or self.levels.get(home) is not self.level(v):
+            return None
+        there = all(u.const is not None or u.block in self.forward and self._dominates(u.block, home)
+                    for u in op.operands)
+        return home if there else None
 
     # --- saving ---------------------------------------------------------------------------------------
 
