@@ -192,6 +192,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
