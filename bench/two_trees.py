@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ def programs_of(word: str) -> tuple[str, list[Any]]:
 
 def made(options: argparse.Namespace, word: str, ours_only: bool) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Program, label and call of what is timed; ours first."""
-    from bench.ordinary.program import COMPILERS, _in_c, _in_numba
+    import numpy as np
+
+    from bench.ordinary.program import COMPILERS, in_c, in_numba
     from bench.peers.common import c_call, compiled
     from jitad import jit
     source, programs = programs_of(word)
@@ -55,32 +58,30 @@ def made(options: argparse.Namespace, word: str, ours_only: bool) -> Iterator[tu
             if options.fast == ("-ffast-math" in flags):
                 yield "C", c_call(getattr(compiled(source, *flags, compiler=compiler), function), *args)
     for p in programs:
-        import numpy as np
         forms = {"": p.function, **(p.formulations if options.forms else {})}
         for form, f in forms.items():
             name = f"{p.name} {form}".strip()
             args = p.others.get(form, p.args)
             if not options.grads:
                 g = jit(f, **fast)
-                yield name, "ours", lambda g=g, args=args: g(*args)
+                yield name, "ours", partial(g, *args)
                 if not form and options.c and not ours_only:
-                    yield from ((name, *found) for found in c(p.name, _in_c(p.args)))
+                    yield from ((name, *found) for found in c(p.name, in_c(p.args)))
                 if not form and options.numba and p.numba and not ours_only:
-                    n = _in_numba(p.function)
-                    yield name, "Numba", lambda n=n, args=args: n(*args)
+                    yield name, "Numba", partial(in_numba(p.function), *args)
             if p.grad and not options.values:
                 h = jit(f, grad=p.grad, **fast).value_and_grad
-                yield f"{name} '", "ours", lambda h=h, args=args: h(*args)
+                yield f"{name} '", "ours", partial(h, *args)
                 if not form and p.adjoint and options.c and not ours_only:
                     bars = [np.zeros(np.shape(p.args[k]) or 1, getattr(p.args[k], "dtype", float)) for k in p.grad]
-                    found = c(f"{p.name}_gradient", [*_in_c(p.args), *bars])
+                    found = c(f"{p.name}_gradient", [*in_c(p.args), *bars])
                     yield from ((f"{name} '", *each) for each in found)
 
 
 def serve(options: argparse.Namespace) -> None:
     """Compiles when told a word, times when told a number; answers by lines of JSON."""
     sys.path.insert(0, str(options.tree))
-    import jitad                                          # noqa: F401  of that tree; ``bench`` is of this one
+    import jitad  # noqa: F401  of that tree; ``bench`` is of this one
     sys.path[0] = str(HERE.parent)
     from bench import measure, one_core
     one_core.settle()
