@@ -147,7 +147,7 @@ def _access(loop: Loop, outer: Loop, iv: Value, dom: Dominators, solver: Solver)
     forms = AffineForms()
     for block in dom.in_order(loop.blocks):
         for op in block.ops if dom.dominates(block, loop.latch) else ():
-            for axis, index in enumerate(op.operands[-OPS[op.name].indices:] if op.name in ("get", "set") else ()):
+            for axis, index in enumerate(op.operands[OPS[op.name].indices:] if op.name in ("get", "set") else ()):
                 chosen = index.op.operands[1:] if index.op is not None and index.op.name == "select" else [index]
                 if all(_is_along(forms.of(x), loop, iv) for x in chosen):
                     size = solver.size((op.operands[0], axis))
