@@ -22,6 +22,9 @@ filled, or as the sum of both.  All but the iterations on the best path then fin
                     branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
                                                           next(y, c): branch more, loop(i + 1, y, c), …
 
+So is an iteration that gives back what it has received, ``select(m, 0.0, z)`` to the same element, where a relaxation
+(``if x < d[j]: d[j] = x``) has kept it.
+
 If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
 past its multiples where they are added at indices that are read, so that there are no vectors::
 
@@ -140,7 +143,7 @@ def _are_cotangents(func: Function, loop: Loop, values: Iterable[Value]) -> bool
 def _skip_iterations(func: Function, loop: Loop) -> bool:
     if loop.head.term is not None and loop.head.term.attrs.get("cold"):
         return False
-    for v in (v for op in loop.head.ops for v in op.results):
+    for v in sorted((v for op in loop.head.ops for v in op.results), key=lambda v: not _may_be_zero(v)):
         zs = _received(loop, v)
         kept = _kept(loop, zs) if zs else None
         if kept is not None and _Iteration(func, loop, zs, kept).run():
@@ -183,7 +186,8 @@ def _is_received(loop: Loop, z: Value) -> bool:
     op, back = z.op, loop.back_edge().args
     assert op is not None
     if op.name == "select" and _may_be_zero(z):              # a scalar that is used up where it was chosen
-        return any(v.owner is loop.head and back[v.index] is not v for v in op.operands[1:])
+        return any(v.owner is loop.head and back[v.index] is not v or v.op is not None and v.op.name == "get"
+                   and _is_received(loop, v) for v in op.operands[1:])
     if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
         return False
     array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
@@ -269,6 +273,7 @@ def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[
     """
     vanishing = set(zs)
     kept = {p: p for p in block.params if p not in vanishing}
+    moved = dict[Value, Op]()                            # arrays without an element, which may be put back
     for op in block.ops:
         if len(op.results) != 1 or op.result in vanishing:
             continue
@@ -279,7 +284,25 @@ def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[
             kept[op.result] = kept.get(to, to)
         elif (same := next((v for z in zs if (v := _selected(op, z, kept) or _cleared(op, z)) is not None), None)):
             kept[op.result] = kept[same]
+        elif op.name == "set" and op.operands[0] in kept and any(_clears_chosen(op, z) for z in zs):
+            moved[op.result] = op
+        elif op.name == "add_at" and (cleared := moved.get(op.operands[0])) is not None and \
+                op.operands[2:] == cleared.operands[2:] and any(_is_the_other(op.operands[1], z) for z in zs):
+            kept[op.result] = kept[cleared.operands[0]]
     return kept, vanishing
+
+
+def _clears_chosen(op: Op, z: Value) -> bool:
+    """True if ``op`` clears the element that was loaded, and selected as ``z`` or else 0."""
+    return z.op is not None and z.op.name == "select" and any(_cleared(op, v) is not None for v in z.op.operands[1:])
+
+
+def _is_the_other(v: Value, z: Value) -> bool:
+    """True for ``select c, 0, x`` beside ``z = select c, x, 0``, or the other way round."""
+    if v.op is None or v.op.name != "select" or z.op is None or z.op.name != "select":
+        return False
+    (c, *mine), (d, *others) = v.op.operands, z.op.operands
+    return c is d and all(x is y or _is_zero(x) and _is_zero(y) for x, y in zip(mine, reversed(others)))
 
 
 def _selected(op: Op, z: Value, kept: dict[Value, Value]) -> Value | None:
