@@ -39,7 +39,7 @@ A step of a lattice Boltzmann method with nine velocities took twice as long as 
 """
 INTEGERS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "maximum": max, "minimum": min}
-"""What trip counts are computed by."""
+"""The ops that compute trip counts."""
 LARGE = 2**31
 """Numbers from which products might not fit into an integer."""
 LEAST_LOOKUPS = 3

@@ -148,7 +148,8 @@ def _skip_iterations(func: Function, loop: Loop) -> bool:
         kept = _kept(loop, zs) if zs else None
         if kept is not None and _Iteration(func, loop, zs, kept).run():
             return True
-    return False
+    zs = _all_received(loop)
+    return _kept(loop, zs) is not None and _Iteration(func, loop, zs, *_without(loop.head, zs)).run()
 
 
 def _may_be_zero(v: Value, dom: Dominators | None = None) -> bool:
@@ -179,6 +180,15 @@ def _received(loop: Loop, v: Value) -> list[Value]:
         else:
             return []
     return terms if any(_is_received(loop, z) for z in terms) else []
+
+
+def _all_received(loop: Loop) -> list[Value]:
+    """The cotangents of all states of a table, elements and carried numbers, if iterations select what they pass on."""
+    back, ops = loop.back_edge().args, loop.head.ops
+    loads = [op.result for op in ops if op.name == "get" and op.operands[0].owner is loop.head
+             and any(_cleared(other, op.result) for other in ops)]
+    carried = [p for p in loop.head.params if _may_be_zero(back[p.index])]
+    return [*loads, *carried] if any(_is_received(loop, z) for z in loads) else []
 
 
 def _is_received(loop: Loop, z: Value) -> bool:
@@ -404,16 +414,18 @@ def _move(source: Block, target: Block, params: dict[Value, Value], behind: list
 class _Iteration:
     """Branches around the rest of an iteration if ``zs``, which it has computed, are zero.
 
-    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.
+    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.  What is ``vanishing`` is zero.
     """
 
-    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> None:
-        self.func, self.loop, self.zs, self.kept = func, loop, zs, kept
+    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value],
+                 vanishing: Collection[Value] = ()) -> None:
+        self.func, self.loop, self.zs, self.kept, self.vanishing = func, loop, zs, kept, vanishing
         assert loop.head.term is not None
         self.term = loop.head.term
         read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
         self.passed = list(dict.fromkeys((*read, *_read_behind(func, loop))))
-        self.first = _needed(loop.head, (*zs, *self.term.operands, *(v for v in self.passed if v not in kept)))
+        others = (v for v in self.passed if v not in kept and v not in vanishing)
+        self.first = _needed(loop.head, (*zs, *self.term.operands, *others))
 
     def run(self) -> bool:
         """Rewrite the loop; returns False if nothing can be skipped."""
@@ -429,11 +441,12 @@ class _Iteration:
             op.block = work
         passed = [v for v in self.passed if v in own]
         set_term(work, "jump", edges=[Edge(latch, passed)])
-        set_term(skip, "jump", edges=[Edge(latch, [self.kept[v] for v in passed])])
+        b = Builder(skip, self.term.loc)
+        b.jump(latch, [self.kept[v] if v in self.kept else b.const(0.0, dtype_of(v.type)) for v in passed])
         params = {v: latch.add_param(v.type, v.hint) for v in passed}
         for op in (self.term, *(op for b in self.func.blocks if b not in (head, work, skip) for op in b.all_ops())):
             op.replace_uses(params)
         latch.term, self.term.block, head.term = self.term, latch, None
-        b = Builder(head, self.term.loc)
+        b.at(head)
         b.branch(_any_nonzero(b, self.zs), work, [], skip, [])
         return True
