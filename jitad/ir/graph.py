@@ -43,33 +43,31 @@ from .types import Type
 
 
 class Value:
-    """The result of an operation or the parameter of a block; compared by identity."""
+    """The result of an operation or the parameter of a block; compared by identity.
 
-    __slots__ = ("type", "owner", "index", "hint")
+    ``op``: the operation that defines it, or None for a block parameter.
+    """
+
+    __slots__ = ("type", "owner", "op", "index", "hint")
 
     def __init__(self, type: Type, owner: Op | Block, index: int, hint: str = "") -> None:
         self.type, self.owner, self.index, self.hint = type, owner, index, hint
-
-    @property
-    def op(self) -> Op | None:
-        """The operation that defines this value, or None for a block parameter."""
-        owner = self.owner
-        return owner if type(owner) is Op else None
+        self.op = owner if owner.__class__ is Op else None
 
     @property
     def block(self) -> Block:
         """The block in which this value is defined."""
-        owner = self.owner
-        if type(owner) is Op:
-            assert owner.block is not None
-            return owner.block
-        return owner    # type: ignore[return-value]
+        op = self.op
+        if op is None:
+            return self.owner    # type: ignore[return-value]
+        assert op.block is not None
+        return op.block
 
     @property
     def const(self) -> Any:
         """The Python value of a ``const``, else None."""
-        owner = self.owner
-        return owner.attrs["value"] if owner.name == "const" and type(owner) is Op else None
+        op = self.op
+        return op.attrs["value"] if op is not None and op.name == "const" else None
 
     def __repr__(self) -> str:
         return f"%{self.hint or hex(id(self))[-5:]}:{self.type}"
@@ -128,6 +126,12 @@ class Op:
     def result(self) -> Value:
         (result,) = self.results
         return result
+
+    def define(self, v: Value) -> None:
+        """Make ``v``, which was a block parameter or another op's result, the only result: its readers read this op."""
+        self.results = [v]
+        v.owner = v.op = self
+        v.index = 0
 
     def used(self) -> Sequence[Value]:
         """Every value that the op reads: operands, then edge arguments."""

@@ -69,7 +69,9 @@ class _Outlining:
         self.fn, self.code, self.regions = fn, fn.code, found
         self.inside = {label for region in found for label in region.blocks}
         self.first = {region.blocks[0] for region in found}
-        self.made = {name: (k, type) for k, region in enumerate(found) for name, type in self._defined(region)}
+        self.made: dict[str, tuple[int, str]] = {}
+        for k, region in enumerate(found):
+            self._note_values(k, region)
         joins = ({*self.labels_left()} | self.first) - self.heads - {region.after for region in found} - {fn.failure}
         self.joined = {label: fn.code.phis_of(label) for label in sorted(joins)}
         self.made |= {name: (JOINED, type) for phis in self.joined.values() for name, type, _ in phis}
@@ -115,12 +117,12 @@ class _Outlining:
         """The blocks outside of regions, in order, so that a program has the same text in each process."""
         return [label for label in self.code.labels() if label not in self.inside]
 
-    def _defined(self, region: Region) -> Iterable[tuple[str, str]]:
-        """The values that a region computes, with their types."""
+    def _note_values(self, k: int, region: Region) -> None:
+        """Enter the values that a region computes, with their types, into ``made``."""
         for label in (*region.blocks[1:], region.after):
-            yield from ((name, type) for name, type, _ in self.code.phis_of(label))
+            self.made |= {name: (k, type) for name, type, _ in self.code.phis_of(label)}
         for label in region.blocks:
-            yield from ((i.result, i.type) for i in self.code.block(label) if i.result)
+            self.made |= {i.result: (k, i.type) for i in self.code.block(label) if i.result}
 
     def _names_of(self, labels: Iterable[str]) -> set[str]:
         """The names that the instructions of some blocks read."""

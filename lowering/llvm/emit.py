@@ -59,6 +59,7 @@ class Writer:
         self._called: dict[str, set[str]] = {}           # the globals that a finished function mentions
         self._loops: dict[str, bool] = {}                # notes of loops; True for cold ones
         self._scopes: dict[str, Scopes] = {}             # of notes of accesses
+        self.math: dict[tuple[str, object], str] = {}    # of a function of libm and a type: how it is called
         self.vector_versions: dict[str, list[tuple[int, str]]] = {}      # of a function: lanes and names
         self.vector_stack = ""               # attribute of functions that call vector functions in loops
 

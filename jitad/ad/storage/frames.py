@@ -274,7 +274,7 @@ class Frames(Homes):
         """
         home = block if block in self.original else self.sweep.home.get(block)
         level = self.levels.get(self.copies.get(home, home)) if home is not None else None
-        if level is None:
+        if level is None or level.parent is None:            # no loop is around that one
             return []
 
         def back(v: Value) -> LoopBack | None:

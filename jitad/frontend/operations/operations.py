@@ -85,6 +85,8 @@ class Operations(Comparisons, Elements):
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self.over_pair(x, y, lambda a, b: self.binary(op, a, b))
+        if type(x) in _NUMERIC and type(y) in _NUMERIC:              # most operands; what follows is about others
+            return self.apply_rule(table.OPERATORS[op], x, y)
         x, y = self.opened(x), self.opened(y)
         found = special_methods.binary(self, op, x, y)
         if found is not special_methods.MISSING:
@@ -217,4 +219,5 @@ def _no_operands(op: str, x: Any, y: Any) -> TypeError:
     return TypeError(f"unsupported operand type(s) for {SYMBOLS.get(op, op)}: {kinds}")
 
 
+_NUMERIC = frozenset((Sym, ArrayRef, float, int, bool))
 _OPERANDS = (Sym, ArrayRef, Obj, int, float, np.generic, tuple)

@@ -206,7 +206,8 @@ def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
     candidates = {b for b in func.blocks[1:] if passes_on(b)}
     if not candidates:
         return False
-    candidates -= shared_params(func, candidates)
+    above = set(forest.dom.idom.values())                    # no block reads the parameters of others
+    candidates -= shared_params(func, candidates & above)
     heads = {loop.head for loop in forest.loops}
     empty = {b for b in candidates if b not in heads and b.term is not None and b.term.edges[0].block not in heads}
     changed = False

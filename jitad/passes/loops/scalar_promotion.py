@@ -349,7 +349,6 @@ def _store_behind(leaving: Edge, e: Element, values: dict[Value, Value], index: 
         array = behind.params[q.index] = Value(q.type, behind, q.index, q.hint)
         op = Op("add_at" if e.reordered else "set", [array, element, *index], [q.type],
                 {"acc": True} if e.reordered else {}, loc=e.updates[0].loc)
-        op.results = [q]                    # its readers, anywhere in the function, read what is stored
-        q.owner, q.index = op, 0
+        op.define(q)                        # its readers, anywhere in the function, read what is stored
         op.block = behind
         behind.ops.insert(0, op)
