@@ -93,7 +93,8 @@ class Edge:
     def passed(self) -> Iterator[tuple[Value, Value]]:
         """Pairs of parameter and argument."""
         params, args = self.block.params, self.args
-        return zip(params[len(params) - len(args):], args)
+        first = len(params) - len(args)
+        return zip(params[first:] if first else params, args)
 
     def argument(self, param: Value) -> Value | None:
         """The argument for ``param``, or None if that receives a result of a call."""
@@ -114,7 +115,8 @@ class Op:
         self.name = name
         self.operands = list(operands)
         self.attrs: dict[str, Any] = attrs or {}
-        self.results = results = list[Value]()
+        results: list[Value] = []
+        self.results = results
         for t in result_types:                               # mostly one; a comprehension is a call
             results.append(Value(t, self, len(results)))
         self.edges: Sequence[Edge] = list(edges) if edges else ()            # most ops have none
@@ -182,6 +184,8 @@ class Block:
         edges = self.term.edges if self.term is not None else ()
         if len(edges) == 1:                                  # most blocks; a comprehension is a call
             return [edges[0].block]
+        if len(edges) == 2:
+            return [edges[0].block, edges[1].block]
         return [e.block for e in edges] if edges else []
 
     @property

@@ -43,10 +43,10 @@ def outline_regions(fn: FunctionBuilder) -> bool:
     if sum(len(code.block(label)) for label in code.labels()) <= LEAST:
         return False
     following = edges(code, fn.failure)
-    loops = all_loops(following)
-    vectors = {loop[0] for loop in loops if may_be_vectorised(code, following, loop)}
+    loops, innermost = all_loops(following)
+    vectors = {loop[0] for loop in innermost if may_be_vectorised(code, loop)}
     if own := vectorise_simple_loops(fn, sorted(vectors)):
-        loops = all_loops(edges(code, fn.failure))
+        loops, _ = all_loops(edges(code, fn.failure))
     whole = own.union(*(code.successors(label) for label in own))
     vectors -= whole
     split_long_blocks(code, loops, vectors | whole, SIZE, LEAST)
@@ -150,8 +150,9 @@ class _Outlining:
         """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
         straight = not any(s in self.heads and s in group for label in group for s in code.successors(label))
-        wide = have_vectors(i for label in group if label not in self.own
-                            for i in (*code.phi_lines(label), *code.block(label)))
+        others = [label for label in group if label not in self.own]
+        wide = have_vectors(chain.from_iterable(map(code.block, others))) or \
+            any(type[0] == "<" for label in others for _, type, _ in code.phis_of(label))
         args = {name: self.given[name] for name in sorted(
             name for name in self.used[k] if name not in self.made and name != "%ctx")}
         begin, end = Fragment(code), Fragment(code)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from .code import text_of
@@ -180,7 +181,7 @@ class Writer:
         self._declared[name] = f"declare {head}"
         home = self._straight if straight else self._finished
         home[name] = f"define {head} {{\n{text_of(blocks)}\n}}\n"
-        self._called[name] = global_names(i for _, block in blocks for i in block)
+        self._called[name] = global_names(chain.from_iterable(block for _, block in blocks))
         return global_name(name)
 
     def fresh(self, stem: str) -> str:

@@ -30,11 +30,16 @@ def recurrences(forest: LoopForest) -> set[Op]:
     for loop in forest.loops:
         if not loop.children:
             blocks = sorted(loop.blocks, key=position.__getitem__)
-            readers = users(op for block in blocks for op in block.ops)
+            readers: dict[Value, list[Op]] | None = None
             for values in _cycles(loop, blocks):
                 cycle = {v.op for v in values if v.op is not None}
-                if not any({op.name for op in cycle} <= names for names in _REDUCTIONS) or \
-                        any(op not in cycle for v in values for op in readers.get(v, ())):
+                if any({op.name for op in cycle} <= names for names in _REDUCTIONS):
+                    if readers is None:
+                        readers = users(op for block in blocks for op in block.ops)
+                    waits = any(op not in cycle for v in values for op in readers.get(v, ()))
+                else:
+                    waits = True
+                if waits:
                     found |= {op for op in cycle if op.name != "div" or op.operands[1] in values}
     return found
 

@@ -164,10 +164,11 @@ class Operations(Comparisons, Elements):
 
     def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Runs a rule on the current contents of the arguments."""
-        c = self.first_choice((*args, *kwargs.values()))
+        simple = not kwargs and _NUMERIC.issuperset(map(type, args))       # most are
+        c = None if simple else self.first_choice((*args, *kwargs.values()))
         if c is not None:
             return self.over(c, lambda v: self.apply_rule(rule, *args, **kwargs))
-        plain = [containers.plain(self, a) for a in args]
+        plain = [a if type(a) is Sym else containers.plain(self, a) for a in args]
         named = {k: containers.plain(self, v) for k, v in kwargs.items()}
         result = self.wrap(self.native(rule, self, *plain, **named))
         return views.made_from(self, result, rule, (*args, *kwargs.values()))

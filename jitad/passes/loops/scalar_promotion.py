@@ -34,7 +34,7 @@ from ...ir.builder import Builder
 from ...ir.expression_keys import same
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
-from ...ir.uses import ops_of, users
+from ...ir.uses import array_users, ops_of
 from ..analysis.cfg import resolve
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
@@ -130,7 +130,7 @@ def _elements(forest: LoopForest, loop: Loop) -> tuple[list[Op], list[Element]]:
     if not arrays or _has_invariant_check(forest, loop):
         return [], []
     ops = list(ops_of(loop.region(raising_blocks(forest.dom))))
-    readers = users(ops)
+    readers = array_users(ops)
     return ops, [e for p in arrays if (e := _element(forest, loop, p, readers)) is not None]
 
 
