@@ -62,18 +62,20 @@ class _Search:
         following = _inside(self.following, blocks, entry)
         groups = cuts(following, entry)
         joined: list[str] = []
+        length = 0
         for group, after in pairwise([*groups, [""]]):
             if self._descend(following, group) or group is groups[0] or not self._leads_to(group, after[0]):
                 self._found(joined, group[0])
-                joined = []
+                joined, length = [], 0
             else:
                 if joined and self.apart.isdisjoint(joined) != self.apart.isdisjoint(group):
                     self._found(joined, group[0])
-                    joined = []
+                    joined, length = [], 0
                 joined += group
-            if self._length(joined) >= self.size:
+                length += self._length(group)
+            if length >= self.size:
                 self._found(joined, after[0])
-                joined = []
+                joined, length = [], 0
 
     def _found(self, blocks: list[str], after: str) -> None:
         if self._length(blocks) * (SHORT if self.apart else 2) >= self.size or not self.apart.isdisjoint(blocks):

@@ -267,8 +267,10 @@ class _Conversion(Selections):
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
         ops = apart_of(ops_of_sides(sides))
+        if _costs(ops) > MOST or not all(op.name == "check" or _is_arithmetic(op) for op in ops):
+            return False
         late = self._delays(ops)
-        return _costs(ops) <= MOST and all(op.name == "check" or _is_arithmetic(op) for op in ops) and all(
+        return all(
             isinstance(p.type, Scalar) and not (p in self.chained and (_is_integer(p) or max(
                 late.get(resolve(self.mapping, v), 0) for v in (x, y)) > LONGEST_CHAIN))
             or resolve(self.mapping, x) is resolve(self.mapping, y)

@@ -72,16 +72,19 @@ def _fold_ops(func: Function) -> bool:
         for op in b.ops:
             if mapping and not unaffected(op.operands):
                 op.operands = [resolve(mapping, v) for v in op.operands]
-            if op.name == "check" and op.operands[0].const is True:
+            name = op.name
+            if (name in _BY_CONSTANTS or name in _OF_INTEGERS and not _is_integer(op)) and \
+                    not any_constant(op.operands):               # most ops
+                kept.append(op)
+                continue
+            if name == "check" and op.operands[0].const is True:
                 changed = True
                 continue
-            if op.name == "pop" and (frame := _frame(op)) is not None:
+            if name == "pop" and (frame := _frame(op)) is not None:
                 mapping |= frame
                 changed = True
                 continue
-            if op.name not in FOLDABLE or (
-                    op.name in _BY_CONSTANTS or op.name in _OF_INTEGERS and not _is_integer(op)
-                    ) and not any_constant(op.operands):
+            if name not in FOLDABLE:
                 kept.append(op)
                 continue
             if (known := _known(op)) is not None:
