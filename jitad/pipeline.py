@@ -23,6 +23,7 @@ from .passes.algebra.algebra import algebra
 from .passes.algebra.arg_reductions import arg_reductions
 from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
+from .passes.algebra.doubled_halves import doubled_halves
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
@@ -221,6 +222,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "size_versions", _Step(inlined_sizes)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
+    ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),

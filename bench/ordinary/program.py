@@ -69,9 +69,9 @@ def _value(bench: Bench, source: str, p: Ordinary) -> Case:
     case = bench.case(p.name, "value", rtol=p.rtol)
     for label, f, args, options in _ours(p):
         case.add(label, lambda f=f, args=args, options=options: _call(jit(f, **options), args))
-    _add_c(case, source, p.name, _in_c(p.args), lambda value: value)
+    _add_c(case, source, p.name, in_c(p.args), lambda value: value)
     if p.numba:
-        case.add("Numba", lambda: _call(_in_numba(p.function), p.args))
+        case.add("Numba", lambda: _call(in_numba(p.function), p.args))
     if p.jax is not None:
         case.add("JAX", lambda: _in_jax(p, gradient=False))
     return case
@@ -87,7 +87,7 @@ def _gradient(bench: Bench, source: str, p: Ordinary) -> Case:
         bars = [np.zeros_like(np.asarray(p.args[k], dtype=getattr(p.args[k], "dtype", np.float64))) for k in p.grad]
         bars = [b if b.ndim else b.reshape(1) for b in bars]
         got = [b if np.ndim(p.args[k]) else b[:1].reshape(()) for k, b in zip(p.grad, bars)]
-        _add_c(case, source, f"{p.name}_gradient", [*_in_c(p.args), *bars], lambda value: (value, got))
+        _add_c(case, source, f"{p.name}_gradient", [*in_c(p.args), *bars], lambda value: (value, got))
     if p.jax is not None:
         case.add("JAX", lambda: _in_jax(p, gradient=True))
     return case
@@ -115,7 +115,7 @@ def _derived(f: Any, args: Sequence[Any], value_only: bool) -> Program:
     return run
 
 
-def _in_c(args: Sequence[Any]) -> list[Any]:
+def in_c(args: Sequence[Any]) -> list[Any]:
     return [part for a in args for part in ([*a.shape, a] if isinstance(a, np.ndarray) else [a])]
 
 
@@ -132,14 +132,14 @@ def _add_c(case: Case, source: str, function: str, args: Sequence[Any], results:
         case.add(label, make)
 
 
-def _in_numba(f: Callable[..., float]) -> Callable[..., float]:
+def in_numba(f: Callable[..., float]) -> Callable[..., float]:
     """The function by Numba; the plain functions of its module that it names are compiled too."""
     import numba
 
     def plain(g: Any) -> bool:
         return isinstance(g, types.FunctionType) and g.__module__ == f.__module__ and g is not f
     known = {name: g for name, g in f.__globals__.items() if name in f.__code__.co_names and plain(g)}
-    helpers = {name: _in_numba(g) for name, g in known.items()}
+    helpers = {name: in_numba(g) for name, g in known.items()}
     copy = types.FunctionType(f.__code__, {**f.__globals__, **helpers}, f.__name__, f.__defaults__, f.__closure__)
     found: Callable[..., float] = numba.njit(copy)
     return found

@@ -149,7 +149,7 @@ def test_they_are_inlined():
     exp(np.ones(40, np.float32))
     assert "jitad.vector.expf.16" in exp.inspect("llvm") and "jitad.vector" not in exp.inspect("asm")
     calls = re.findall(r"call\w*\s+(\S+)", exp.inspect("asm"))
-    assert not any("exp" in c for c in calls)
+    assert not any("exp" in c for c in calls if c != "python.exp")        # the entry may call the function itself
 
 
 @needs_them

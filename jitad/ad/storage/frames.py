@@ -19,6 +19,7 @@ from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
+from .histories import histories
 from .homes import FREE, REDONE, Homes
 from .iteration_order import Reverse, order_free
 from .regular_nests import fixed_sizes, regular_nest
@@ -73,10 +74,14 @@ class Frames(Homes):
         if known is not None:
             for values in rows(indexed):
                 self._rows(back, values, ends, known.trip, known.iv)
-            for v in indexed:
-                if v not in self.in_rows:
-                    at_top.append(self._indexed_frame(back, v, ends[v]))
-        at_top += [self._indexed_frame(back, v, v, sizes) for v, sizes in arrays.items()]
+            single = [v for v in indexed if v not in self.in_rows]
+            for sequence in self._sequences(back.loop, single, ends):
+                at_top += self._indexed_frame(back, sequence[0], sequence[0], later=sequence[1:])
+            for v in single:
+                if v not in self.homes:
+                    at_top += self._indexed_frame(back, v, ends[v])
+        for v, sizes in arrays.items():
+            at_top += self._indexed_frame(back, v, v, sizes)
         if framed:
             at_top.append(self._stack_frame(back, framed, [ends[v] for v in framed]))
         for op in at_top:
@@ -136,16 +141,26 @@ class Frames(Homes):
             return None
         return fixed_sizes(self._solver, self.dom, back.loop, v)
 
-    def _indexed_frame(self, back: LoopBack, v: Value, end: Value, sizes: Sequence[Size] = ()) -> Op:
+    def _sequences(self, loop: Loop, saved: list[Value], ends: dict[Value, Value]) -> list[list[Value]]:
+        """Saved values that are the same some iterations apart, if each iteration computes them."""
+        known = counted(loop)
+        own = [v for v in saved if ends[v] is v and v.block in loop.blocks and self.level(v) is loop]
+        return histories(loop, known, own) if known is not None and len(own) > 1 else []
+
+    def _indexed_frame(self, back: LoopBack, v: Value, end: Value, sizes: Sequence[Size] = (),
+                       later: Sequence[Value] = ()) -> list[Op]:
         """Case 3: one array indexed by the iteration, and by those of the loops around it in a regular nest.
 
-        ``sizes``: of ``v``, if it is an array.
+        ``sizes``: of ``v``, if it is an array.  ``later``: what ``v`` is one, two, … iterations later.
         """
         nest = [back] if sizes else [*self._nest_around(back), back]              # outermost first
         outermost = nest[0].loop
         assert outermost.preheader is not None and back.loop.latch is not None
         b = Builder(outermost.preheader)
-        room = b.empty(*(self._trip(x, b) for x in nest), *(_emitted(b, n) for n in sizes), dtype=dtype_of(v.type))
+        trips = [self._trip(x, b) for x in nest]
+        if later:
+            trips[-1] = b.add(trips[-1], b.const(len(later), I64))
+        room = b.empty(*trips, *(_emitted(b, n) for n in sizes), dtype=dtype_of(v.type))
         params, finals = [room], list[Value]()
         for x in nest:
             param, final = self._carry(x, room.type, params[-1], "frames")
@@ -155,13 +170,34 @@ class Frames(Homes):
         for i, x in reversed([*enumerate(nest)]):
             x.loop.back_edge().args.append(stored)
             x.loop.exit_edge().args.append(stored)
+            if x is back:
+                finals[i] = self._store_later(back, finals[i], later, [outer.iv for outer in nest[:-1]])
             if i:
                 stored = self._behind(nest[i - 1].loop, params[i], x.loop, finals[i])
         self._decide(finals[0])
+        b = Builder(Block(back.loop.head.func))
         indices = [x.index for x in nest if x.index is not None]
-        load = Op("get", [finals[0], *indices], [v.type])
-        self.homes[v] = load.result
-        return load
+        for k, each in enumerate((v, *later)):
+            at = [*indices[:-1], b.add(indices[-1], b.const(k, I64))] if k else indices
+            self.homes[each] = b.get(finals[0], *at)
+        return b.block.ops
+
+    def _store_later(self, back: LoopBack, room: Value, later: Sequence[Value], outer: list[Value]) -> Value:
+        """Store what the last iteration leaves of ``later``, behind the loop."""
+        if not later:
+            return room
+        loop = back.loop
+        assert loop.exit is not None
+        b = Builder(Block(loop.exit.func))
+        trip = self._trip(back, b)
+        for k, v in enumerate(later):
+            last = loop.exit.add_param(v.type, "last")
+            loop.exit_edge().args.append(v)
+            room = b.set(room, last, *outer, b.add(trip, b.const(k, I64)) if k else trip)
+        for op in b.block.ops:
+            op.block = loop.exit
+        loop.exit.ops[0:0] = b.block.ops
+        return room
 
     @staticmethod
     def _store(loop: Loop, room: Value, v: Value, at: list[Value]) -> Value:
