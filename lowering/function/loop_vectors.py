@@ -174,9 +174,10 @@ class _Loop:
              flags: str | None = None, detail: str = "") -> str:
         """Append an instruction that differs from ``i`` in its operands and what else is given; returns the result."""
         name = self.code.fresh("w")
+        opcode, _, old_type, _, old_types, old_flags, old_detail, notes, targets = i
         self.body.lines.append(Instruction(
-            i.opcode, name, type or i.type, tuple(operands), i.types if types is None else types,
-            i.flags if flags is None else flags, detail or i.detail, i.notes, i.targets))
+            opcode, name, type or old_type, tuple(operands), old_types if types is None else types,
+            old_flags if flags is None else flags, detail or old_detail, notes, targets))
         return name
 
     def _of(self, x: str) -> str:
