@@ -45,6 +45,7 @@ from .passes.cleanup.simplify import simplify
 from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.index_set_splitting import index_set_splitting
 from .passes.induction.induction_variables import induction_variables
+from .passes.induction.invariant_tables import invariant_tables
 from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
 from .passes.induction.strength_reduction import strength_reduction
@@ -193,6 +194,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
@@ -200,6 +202,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
+    ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
@@ -315,6 +318,7 @@ NOT_ON_GPU = frozenset((
     "dot_products",
     "arg_reductions",
     "index_set_splitting",
+    "invariant_tables",
     "dead_stores",
     "loop_load_elimination",
     "chain_reassociation",

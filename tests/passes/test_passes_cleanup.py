@@ -408,6 +408,54 @@ def test_short_loops_are_written_out() -> None:
             assert outcome(plain, args, "f") == outcome(module, args, "f")
 
 
+TRIANGLE = """
+func @f(%a: f64[?], %x: f64) -> (f64[?]) {
+^entry:
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %n = const SIZE : i64
+  jump ^head(%zero, %a)
+^head(%i: i64, %b: f64[?]):
+  %more = lt %i, %n : bool
+  branch %more, ^body, ^exit
+^body:
+  %m = sub %n, %i : i64
+  jump ^inner(%zero, %b)
+^inner(%j: i64, %c: f64[?]):
+  %more.1 = lt %j, %m : bool
+  branch %more.1, ^body.1, ^exit.1
+^body.1:
+  %k = add %j, %one : i64
+  %u = get %c, %j : f64
+  %v = get %c, %k : f64
+  %w = mul %x, %u : f64
+  %y = add %w, %v : f64
+  %d = set %c, %y, %j : f64[?]
+  jump ^inner(%k, %d)
+^exit.1:
+  %next = add %i, %one : i64
+  jump ^head(%next, %c)
+^exit:
+  return %b
+}
+"""
+
+
+def test_a_short_triangle_is_written_out() -> None:
+    for size, left in ((3, 0), (6, 0), (8, 2), (9, 2)):
+        module, plain = (parse_module(TRIANGLE.replace("SIZE", str(size))) for _ in range(2))
+        simplify(module)
+        to_cps(module)
+        unroll(module)
+        simplify(module)
+        verify(module, linear=False)
+        func = module.functions["f"]
+        check_cps(func)
+        assert len(LoopForest(func).loops) == left
+        args = [[0.5 * k for k in range(10)], 0.3]
+        assert str(outcome(plain, args, "f")) == str(outcome(module, args, "f"))
+
+
 def test_what_was_just_stored_is_not_read() -> None:
     module = parse_module("""
 func @f(%x: f64, %i: i64, %n: i64) -> (f64, f64[?]) {

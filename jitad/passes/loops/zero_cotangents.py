@@ -22,6 +22,9 @@ filled, or as the sum of both.  All but the iterations on the best path then fin
                     branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
                                                           next(y, c): branch more, loop(i + 1, y, c), …
 
+So is an iteration that gives back what it has received, ``select(m, 0.0, z)`` to the same element, where a relaxation
+(``if x < d[j]: d[j] = x``) has kept it.
+
 If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
 past its multiples where they are added at indices that are read, so that there are no vectors::
 
@@ -140,12 +143,13 @@ def _are_cotangents(func: Function, loop: Loop, values: Iterable[Value]) -> bool
 def _skip_iterations(func: Function, loop: Loop) -> bool:
     if loop.head.term is not None and loop.head.term.attrs.get("cold"):
         return False
-    for v in (v for op in loop.head.ops for v in op.results):
+    for v in sorted((v for op in loop.head.ops for v in op.results), key=lambda v: not _may_be_zero(v)):
         zs = _received(loop, v)
         kept = _kept(loop, zs) if zs else None
         if kept is not None and _Iteration(func, loop, zs, kept).run():
             return True
-    return False
+    zs = _all_received(loop)
+    return _kept(loop, zs) is not None and _Iteration(func, loop, zs, *_without(loop.head, zs)).run()
 
 
 def _may_be_zero(v: Value, dom: Dominators | None = None) -> bool:
@@ -178,12 +182,22 @@ def _received(loop: Loop, v: Value) -> list[Value]:
     return terms if any(_is_received(loop, z) for z in terms) else []
 
 
+def _all_received(loop: Loop) -> list[Value]:
+    """The cotangents of all states of a table, elements and carried numbers, if iterations select what they pass on."""
+    back, ops = loop.back_edge().args, loop.head.ops
+    loads = [op.result for op in ops if op.name == "get" and op.operands[0].owner is loop.head
+             and any(_cleared(other, op.result) for other in ops)]
+    carried = [p for p in loop.head.params if _may_be_zero(back[p.index])]
+    return [*loads, *carried] if any(_is_received(loop, z) for z in loads) else []
+
+
 def _is_received(loop: Loop, z: Value) -> bool:
     """True if ``z`` is a cotangent that later iterations pass on by selection, so that the loop has no vectors."""
     op, back = z.op, loop.back_edge().args
     assert op is not None
     if op.name == "select" and _may_be_zero(z):              # a scalar that is used up where it was chosen
-        return any(v.owner is loop.head and back[v.index] is not v for v in op.operands[1:])
+        return any(v.owner is loop.head and back[v.index] is not v or v.op is not None and v.op.name == "get"
+                   and _is_received(loop, v) for v in op.operands[1:])
     if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
         return False
     array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
@@ -269,6 +283,7 @@ def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[
     """
     vanishing = set(zs)
     kept = {p: p for p in block.params if p not in vanishing}
+    moved = dict[Value, Op]()                            # arrays without an element, which may be put back
     for op in block.ops:
         if len(op.results) != 1 or op.result in vanishing:
             continue
@@ -279,7 +294,25 @@ def _without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[
             kept[op.result] = kept.get(to, to)
         elif (same := next((v for z in zs if (v := _selected(op, z, kept) or _cleared(op, z)) is not None), None)):
             kept[op.result] = kept[same]
+        elif op.name == "set" and op.operands[0] in kept and any(_clears_chosen(op, z) for z in zs):
+            moved[op.result] = op
+        elif op.name == "add_at" and (cleared := moved.get(op.operands[0])) is not None and \
+                op.operands[2:] == cleared.operands[2:] and any(_is_the_other(op.operands[1], z) for z in zs):
+            kept[op.result] = kept[cleared.operands[0]]
     return kept, vanishing
+
+
+def _clears_chosen(op: Op, z: Value) -> bool:
+    """True if ``op`` clears the element that was loaded, and selected as ``z`` or else 0."""
+    return z.op is not None and z.op.name == "select" and any(_cleared(op, v) is not None for v in z.op.operands[1:])
+
+
+def _is_the_other(v: Value, z: Value) -> bool:
+    """True for ``select c, 0, x`` beside ``z = select c, x, 0``, or the other way round."""
+    if v.op is None or v.op.name != "select" or z.op is None or z.op.name != "select":
+        return False
+    (c, *mine), (d, *others) = v.op.operands, z.op.operands
+    return c is d and all(x is y or _is_zero(x) and _is_zero(y) for x, y in zip(mine, reversed(others)))
 
 
 def _selected(op: Op, z: Value, kept: dict[Value, Value]) -> Value | None:
@@ -381,16 +414,18 @@ def _move(source: Block, target: Block, params: dict[Value, Value], behind: list
 class _Iteration:
     """Branches around the rest of an iteration if ``zs``, which it has computed, are zero.
 
-    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.
+    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.  What is ``vanishing`` is zero.
     """
 
-    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> None:
-        self.func, self.loop, self.zs, self.kept = func, loop, zs, kept
+    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value],
+                 vanishing: Collection[Value] = ()) -> None:
+        self.func, self.loop, self.zs, self.kept, self.vanishing = func, loop, zs, kept, vanishing
         assert loop.head.term is not None
         self.term = loop.head.term
         read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
         self.passed = list(dict.fromkeys((*read, *_read_behind(func, loop))))
-        self.first = _needed(loop.head, (*zs, *self.term.operands, *(v for v in self.passed if v not in kept)))
+        others = (v for v in self.passed if v not in kept and v not in vanishing)
+        self.first = _needed(loop.head, (*zs, *self.term.operands, *others))
 
     def run(self) -> bool:
         """Rewrite the loop; returns False if nothing can be skipped."""
@@ -406,11 +441,12 @@ class _Iteration:
             op.block = work
         passed = [v for v in self.passed if v in own]
         set_term(work, "jump", edges=[Edge(latch, passed)])
-        set_term(skip, "jump", edges=[Edge(latch, [self.kept[v] for v in passed])])
+        b = Builder(skip, self.term.loc)
+        b.jump(latch, [self.kept[v] if v in self.kept else b.const(0.0, dtype_of(v.type)) for v in passed])
         params = {v: latch.add_param(v.type, v.hint) for v in passed}
         for op in (self.term, *(op for b in self.func.blocks if b not in (head, work, skip) for op in b.all_ops())):
             op.replace_uses(params)
         latch.term, self.term.block, head.term = self.term, latch, None
-        b = Builder(head, self.term.loc)
+        b.at(head)
         b.branch(_any_nonzero(b, self.zs), work, [], skip, [])
         return True
