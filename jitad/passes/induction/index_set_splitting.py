@@ -45,6 +45,8 @@ SHORTEST = 6
 """The least constant trip count."""
 FARTHEST = 2**31
 """Constants from which sums with a counter might wrap."""
+WIDEST = 16
+"""The largest multiple of a counter that is compared with a border: no program runs until it wraps."""
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
@@ -53,12 +55,13 @@ class Split:
     """``test`` compares the counter with ``at`` for equality; ``results``: for each argument of the exit, the position
     of the carried value that it is, or a value from outside.
 
-    ``ahead``: with a border, what the test is before the iteration ``at``; else ``None``."""
+    ``ahead``: with a border, what the test is before the iteration ``at // stride``; else ``None``."""
 
     test: Op
     at: Affine
     results: list[int | Value]
     ahead: bool | None = None
+    stride: int = 1
 
 
 def index_set_splitting(module: Module) -> bool:
@@ -140,7 +143,7 @@ def _at_iteration(test: Op | None, loop: Loop, known: Counted, forms: AffineForm
 
 def _at_border(test: Op | None, loop: Loop, known: Counted, forms: AffineForms,
                results: list[int | Value]) -> Split | None:
-    """The split at a value from outside with which a test compares the counter, or its sum with a constant.
+    """The split at a value from outside with which a test compares ``stride`` times the counter plus a constant.
 
     The value is an atom: a sum might wrap.
     """
@@ -149,11 +152,12 @@ def _at_border(test: Op | None, loop: Loop, known: Counted, forms: AffineForms,
     x, y = test.operands
     for name, counter, border in ((test.name, x, y), (MIRRORED[test.name], y, x)):
         shifted = forms.of(counter)
-        shift = (name in ("le", "gt")) - shifted.constant
-        if shifted.without(known.iv) == Affine(shifted.constant) and shifted.coefficient(known.iv) == 1 and \
+        stride = shifted.coefficient(known.iv)
+        shift = stride - (name in ("lt", "ge")) - shifted.constant
+        if shifted.without(known.iv) == Affine(shifted.constant) and 0 < stride <= WIDEST and \
                 abs(shift) < FARTHEST and border.block not in loop.blocks and \
-                _is_inside(forms.of(border).plus(Affine(shift)), known, forms):
-            return Split(test, atom(border).plus(Affine(shift)), results, ahead=name in ("lt", "le"))
+                (stride > 1 and border.const is None or _is_inside(forms.of(border).plus(Affine(shift)), known, forms)):
+            return Split(test, atom(border).plus(Affine(shift)), results, name in ("lt", "le"), stride)
     return None
 
 
@@ -209,7 +213,8 @@ class _Splitting:
         ((border, _),), shift, trip = self.split.at.terms, self.split.at.constant, self.known.trip
         if shift > 0:                                       # no sum wraps
             border = b.minimum(border, 2**63 - 1 - shift)
-        end = b.minimum(b.add(b.maximum(border, -shift), shift) if shift else b.maximum(border, 0), trip)
+        end = b.add(b.maximum(border, -shift), shift) if shift else b.maximum(border, 0)
+        end = b.minimum(b.floordiv(end, self.split.stride) if self.split.stride > 1 else end, trip)
         rest = b.sub(trip, end)
         carried = self._loop(b, self.loop.head, self.latch, start, end)
         self._count_from(end, last)
