@@ -76,8 +76,12 @@ def holds_nothing(v: Value) -> bool:
 
 def varied(func: Function, seeds: Iterable[Value]) -> set[Value]:
     """The values that depend on ``seeds``; stacks that hold anything count as varied too."""
+    return _varied(func, seeds, _flows(func))
+
+
+def _varied(func: Function, seeds: Iterable[Value], flows: dict[Value, list[Value]]) -> set[Value]:
     stacks = [r for op in func.all_ops() for r in op.results if isinstance(r.type, Stack)]
-    return _reach([*seeds, *(s for s in stacks if not holds_nothing(s))], _flows(func))
+    return _reach([*seeds, *(s for s in stacks if not holds_nothing(s))], flows)
 
 
 def active(func: Function, seeds: Iterable[Value]) -> set[Value]:
@@ -92,4 +96,4 @@ def active(func: Function, seeds: Iterable[Value]) -> set[Value]:
     stacks = {v for b in func.blocks for v in [*b.params, *(r for op in b.ops for r in op.results)]
               if isinstance(v.type, Stack) and not holds_nothing(v)}
     useful = _reach([*results, *stacks], backward)
-    return (varied(func, seeds) & useful) | stacks
+    return (_varied(func, seeds, flows) & useful) | stacks

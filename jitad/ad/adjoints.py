@@ -33,7 +33,7 @@ class Adjoints:
         """``x_bar += contribution``, summed over the axes along which ``x`` was broadcast."""
         if x not in self.active:
             return
-        if not isinstance(x.type, Stack):
+        if contribution.type is not x.type and not isinstance(x.type, Stack):
             contribution = self.b.typed(self._unbroadcast(contribution, x), x.type)
         have = self.env.get(x)
         self.env[x] = contribution if have is None else self.b.emit("add", have, contribution, acc=True)

@@ -52,8 +52,8 @@ class Builder:
     def emit_op(self, name: str, operands: Sequence[Value], **attrs: Any) -> Op:
         """Append one op, with any number of results."""
         op = Op(name, operands, result_types(name, operands, attrs), attrs, loc=self.loc)
-        op.block = self.block
-        self.block.ops.append(op)
+        op.block = block = self.block
+        block.ops.append(op)
         return op
 
     def emit(self, name: str, *operands: Value | float | int | bool, **attrs: Any) -> Value:

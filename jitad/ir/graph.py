@@ -43,33 +43,31 @@ from .types import Type
 
 
 class Value:
-    """The result of an operation or the parameter of a block; compared by identity."""
+    """The result of an operation or the parameter of a block; compared by identity.
 
-    __slots__ = ("type", "owner", "index", "hint")
+    ``op``: the operation that defines it, or None for a block parameter.
+    """
+
+    __slots__ = ("type", "owner", "op", "index", "hint")
 
     def __init__(self, type: Type, owner: Op | Block, index: int, hint: str = "") -> None:
         self.type, self.owner, self.index, self.hint = type, owner, index, hint
-
-    @property
-    def op(self) -> Op | None:
-        """The operation that defines this value, or None for a block parameter."""
-        owner = self.owner
-        return owner if type(owner) is Op else None
+        self.op = owner if owner.__class__ is Op else None
 
     @property
     def block(self) -> Block:
         """The block in which this value is defined."""
-        owner = self.owner
-        if type(owner) is Op:
-            assert owner.block is not None
-            return owner.block
-        return owner    # type: ignore[return-value]
+        op = self.op
+        if op is None:
+            return self.owner    # type: ignore[return-value]
+        assert op.block is not None
+        return op.block
 
     @property
     def const(self) -> Any:
         """The Python value of a ``const``, else None."""
-        owner = self.owner
-        return owner.attrs["value"] if owner.name == "const" and type(owner) is Op else None
+        op = self.op
+        return op.attrs["value"] if op is not None and op.name == "const" else None
 
     def __repr__(self) -> str:
         return f"%{self.hint or hex(id(self))[-5:]}:{self.type}"
@@ -95,7 +93,8 @@ class Edge:
     def passed(self) -> Iterator[tuple[Value, Value]]:
         """Pairs of parameter and argument."""
         params, args = self.block.params, self.args
-        return zip(params[len(params) - len(args):], args)
+        first = len(params) - len(args)
+        return zip(params[first:] if first else params, args)
 
     def argument(self, param: Value) -> Value | None:
         """The argument for ``param``, or None if that receives a result of a call."""
@@ -116,7 +115,8 @@ class Op:
         self.name = name
         self.operands = list(operands)
         self.attrs: dict[str, Any] = attrs or {}
-        self.results = results = list[Value]()
+        results: list[Value] = []
+        self.results = results
         for t in result_types:                               # mostly one; a comprehension is a call
             results.append(Value(t, self, len(results)))
         self.edges: Sequence[Edge] = list(edges) if edges else ()            # most ops have none
@@ -128,6 +128,12 @@ class Op:
     def result(self) -> Value:
         (result,) = self.results
         return result
+
+    def define(self, v: Value) -> None:
+        """Make ``v``, which was a block parameter or another op's result, the only result: its readers read this op."""
+        self.results = [v]
+        v.owner = v.op = self
+        v.index = 0
 
     def used(self) -> Sequence[Value]:
         """Every value that the op reads: operands, then edge arguments."""
@@ -178,6 +184,8 @@ class Block:
         edges = self.term.edges if self.term is not None else ()
         if len(edges) == 1:                                  # most blocks; a comprehension is a call
             return [edges[0].block]
+        if len(edges) == 2:
+            return [edges[0].block, edges[1].block]
         return [e.block for e in edges] if edges else []
 
     @property

@@ -50,9 +50,11 @@ def elementwise(n: int, kinds: str, result: Scalar | None = None) -> TypeRule:
         dtype = _same_dtype(vs)
         if dtype.kind not in kinds:
             raise TypeRuleError(f"does not take {dtype}")
-        first = vs[0].type
-        if all([v.type is first for v in vs]) and (result is None or first is dtype):
-            return [result or first]
+        shapes = [v.type for v in vs if v.type is not dtype]
+        if not shapes:
+            return [result or dtype]
+        if result is None and shapes.count(shapes[0]) == len(shapes):      # most arrays: one type, kept as one object
+            return [shapes[0]]
         return [make(result or dtype, _broadcast(vs))]
     return rule
 

@@ -124,7 +124,9 @@ def make(dtype: Scalar, dims: tuple[Dim, ...]) -> Type:
 
 def is_float(t: Type) -> bool:
     """True if values of this type carry derivatives: float scalars and arrays of them."""
-    return not isinstance(t, Stack) and dtype_of(t).is_float
+    if isinstance(t, Scalar):
+        return t.is_float
+    return isinstance(t, Array) and t.dtype.is_float
 
 
 def is_float_scalar(t: Type) -> TypeGuard[Scalar]:
@@ -133,7 +135,7 @@ def is_float_scalar(t: Type) -> TypeGuard[Scalar]:
 
 def carries_adjoint(t: Type) -> bool:
     """True if values of this type have an adjoint in reverse mode (floats and stacks)."""
-    return isinstance(t, Stack) or is_float(t)
+    return is_float(t) or isinstance(t, Stack)
 
 
 def broadcast_dims(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:

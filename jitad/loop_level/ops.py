@@ -66,6 +66,7 @@ class LoopOp:
 
 
 def _need(condition: bool, message: str) -> None:
+    """Not for ops of which there are many, since the message is made in any case."""
     if not condition:
         raise TypeRuleError(message)
 
@@ -73,7 +74,8 @@ def _need(condition: bool, message: str) -> None:
 def _lanes(vs: Sequence[Value]) -> int | None:
     """The common number of lanes of operands, or None if they are scalars."""
     lanes = {t.lanes if isinstance(t := type_of(v), Vector) else None for v in vs}
-    _need(len(lanes) <= 1, f"mixes vectors of different lengths: {[str(v.type) for v in vs]}")
+    if len(lanes) > 1:
+        raise TypeRuleError(f"mixes vectors of different lengths: {[str(v.type) for v in vs]}")
     return lanes.pop() if lanes else None
 
 
@@ -97,7 +99,8 @@ def _pointwise(name: str) -> Rule:
 
 def _indices(vs: Sequence[Value], t: Buffer, lanes: bool = False) -> int | None:
     """Check indices; returns the number of lanes of a gather or scatter, whose indices may be vectors."""
-    _need(len(vs) == t.rank, f"{len(vs)} indices into a buffer of rank {t.rank}")
+    if len(vs) != t.rank:
+        raise TypeRuleError(f"{len(vs)} indices into a buffer of rank {t.rank}")
     found = None
     for v in vs:
         index = type_of(v)
@@ -105,7 +108,8 @@ def _indices(vs: Sequence[Value], t: Buffer, lanes: bool = False) -> int | None:
             _need(found in (None, index.lanes), "indices of different lengths")
             found = index.lanes
         else:
-            _need(index is I64, f"an index must be i64, not {index}")
+            if index is not I64:
+                raise TypeRuleError(f"an index must be i64, not {index}")
     _need(not lanes or found is not None, "needs a vector of indices")
     return found
 
@@ -131,7 +135,8 @@ def _store(vs: Sequence[Value], attrs: dict[str, Any]) -> list[Any]:
     v, b, *at = _unmasked(vs, attrs, lanes)
     t, stored = buffer_type(b), type_of(v)
     _indices(at, t)
-    _need((stored.dtype if isinstance(stored, Vector) else stored) is t.dtype, f"cannot store {stored} in {t}")
+    if (stored.dtype if isinstance(stored, Vector) else stored) is not t.dtype:
+        raise TypeRuleError(f"cannot store {stored} in {t}")
     return []
 
 
@@ -167,18 +172,22 @@ def _fold_lanes(vs: Sequence[Value], attrs: dict[str, Any]) -> list[Any]:
 
 
 def _size(v: Value) -> int | None:
-    _need(v.type is I64, f"a size must be i64, not {v.type}")
+    if v.type is not I64:
+        raise TypeRuleError(f"a size must be i64, not {v.type}")
     known: int | None = v.const
     return known
 
 
 def _alloc(vs: Sequence[Value], attrs: dict[str, Any]) -> list[Any]:
     t = attrs["type"]
-    _need(isinstance(t, Buffer) and t.strides is None and len(vs) == t.rank, f"needs a size for each axis of {t}")
-    _need(attrs["kind"] in KINDS, f"no kind of buffer: {attrs['kind']!r}")
+    if not isinstance(t, Buffer) or t.strides is not None or len(vs) != t.rank:
+        raise TypeRuleError(f"needs a size for each axis of {t}")
+    if attrs["kind"] not in KINDS:
+        raise TypeRuleError(f"no kind of buffer: {attrs['kind']!r}")
     for v, d in zip(vs, t.dims):
         known = _size(v)
-        _need(d is None or known == d, f"the sizes are not those of {t}")
+        if d is not None and known != d:
+            raise TypeRuleError(f"the sizes are not those of {t}")
     return [t]
 
 

@@ -62,18 +62,20 @@ class _Search:
         following = _inside(self.following, blocks, entry)
         groups = cuts(following, entry)
         joined: list[str] = []
+        length = 0
         for group, after in pairwise([*groups, [""]]):
             if self._descend(following, group) or group is groups[0] or not self._leads_to(group, after[0]):
                 self._found(joined, group[0])
-                joined = []
+                joined, length = [], 0
             else:
                 if joined and self.apart.isdisjoint(joined) != self.apart.isdisjoint(group):
                     self._found(joined, group[0])
-                    joined = []
+                    joined, length = [], 0
                 joined += group
-            if self._length(joined) >= self.size:
+                length += self._length(group)
+            if length >= self.size:
                 self._found(joined, after[0])
-                joined = []
+                joined, length = [], 0
 
     def _found(self, blocks: list[str], after: str) -> None:
         if self._length(blocks) * (SHORT if self.apart else 2) >= self.size or not self.apart.isdisjoint(blocks):
@@ -121,12 +123,16 @@ def loops(following: Edges, blocks: Sequence[str]) -> list[list[str]]:
     return [c for c in found if len(c) > 1 or c[0] in following[c[0]]]
 
 
-def all_loops(following: Edges) -> list[list[str]]:
-    """The loops of a function, those within others too."""
+def all_loops(following: Edges) -> tuple[list[list[str]], list[list[str]]]:
+    """The loops of a function, those within others too, and the innermost of them."""
     found = loops(following, ["entry", *(label for label in following if label != "entry")])
+    innermost: list[list[str]] = []
     for loop in found:                                       # which grows meanwhile
-        found += _inner(following, loop)
-    return found
+        inner = _inner(following, loop)
+        found += inner
+        if not inner:
+            innermost.append(loop)
+    return found, innermost
 
 
 def _inner(following: Edges, loop: Sequence[str]) -> list[list[str]]:
@@ -161,10 +167,8 @@ def _bounds(lines: Sequence[Instruction], size: int) -> list[int]:
     return bounds
 
 
-def may_be_vectorised(code: Code, following: Edges, loop: Sequence[str]) -> bool:
-    """True unless a loop contains another one, or carries a float through more than a sum, a product or an extreme."""
-    if _inner(following, loop):
-        return False
+def may_be_vectorised(code: Code, loop: Sequence[str]) -> bool:
+    """True unless an innermost loop carries a float through more than a sum, a product or an extreme."""
     within = set(loop)
     carried = {name: type in ("double", "float") for name, type, _ in code.phis_of(loop[0])}
     readers: dict[str, list[str]] = {}

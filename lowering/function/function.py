@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Function, Op, Value
+from ...ir.ops import ELEMENTWISE
 from ...ir.types import Array, dtype_of
 from ..builder.function_builder import Body, FunctionBuilder
 from ..builder.module_builder import ModuleBuilder
@@ -136,7 +137,7 @@ class FunctionLowering(FunctionBuilder):
             self.flow.add_if_negative(op.result, *wrap)
         elif op.name == "check":
             self.flow.check(op)
-        elif is_array(op.result) or any(map(is_array, op.operands)):
+        elif is_array(op.result) or op.name not in ELEMENTWISE and any(map(is_array, op.operands)):
             self.arrays.lower(op)
         elif op in self.unguarded:
             x = op.operands[0]

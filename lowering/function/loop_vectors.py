@@ -18,7 +18,6 @@ of which one is a store are to the same element in each iteration, or to arrays 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.code import Code, Fragment, branch, jump
@@ -171,9 +170,14 @@ class _Loop:
             raise _Refused
         self._RULES[i.opcode](self, i)
 
-    def _new(self, i: Instruction, operands: Iterable[str], **changes: Any) -> str:
+    def _new(self, i: Instruction, operands: Iterable[str], type: str = "", types: tuple[str, ...] | None = None,
+             flags: str | None = None, detail: str = "") -> str:
         """Append an instruction that differs from ``i`` in its operands and what else is given; returns the result."""
-        self.body.lines.append(i._replace(result=(name := self.code.fresh("w")), operands=tuple(operands), **changes))
+        name = self.code.fresh("w")
+        opcode, _, old_type, _, old_types, old_flags, old_detail, notes, targets = i
+        self.body.lines.append(Instruction(
+            opcode, name, type or old_type, tuple(operands), old_types if types is None else types,
+            old_flags if flags is None else flags, detail or old_detail, notes, targets))
         return name
 
     def _of(self, x: str) -> str:
@@ -305,10 +309,8 @@ class _Loop:
         return to.icmp("sgt", "i64", to.arith("sub", "i64", self.limit, at, hint="left"), str(self.lanes), hint="more")
 
     def _counter(self, vectors: str) -> list[tuple[str, str]]:
-        name = self.code.phi("i64", vectors, "vi")
-        self.body.lines[:] = [i.renamed({self.index: name}) for i in self.body.lines]
-        self.index = name
-        return next(incoming for phi, _, incoming in self.code.phis_of(vectors) if phi == name)
+        self.code.phi("i64", vectors, name=self.index)
+        return next(incoming for phi, _, incoming in self.code.phis_of(vectors) if phi == self.index)
 
     def _total(self, name: str, ahead: str, vectors: str, after: Fragment) -> str:
         """The value of a sum behind the vector loop.

@@ -43,10 +43,10 @@ def outline_regions(fn: FunctionBuilder) -> bool:
     if sum(len(code.block(label)) for label in code.labels()) <= LEAST:
         return False
     following = edges(code, fn.failure)
-    loops = all_loops(following)
-    vectors = {loop[0] for loop in loops if may_be_vectorised(code, following, loop)}
+    loops, innermost = all_loops(following)
+    vectors = {loop[0] for loop in innermost if may_be_vectorised(code, loop)}
     if own := vectorise_simple_loops(fn, sorted(vectors)):
-        loops = all_loops(edges(code, fn.failure))
+        loops, _ = all_loops(edges(code, fn.failure))
     whole = own.union(*(code.successors(label) for label in own))
     vectors -= whole
     split_long_blocks(code, loops, vectors | whole, SIZE, LEAST)
@@ -69,7 +69,9 @@ class _Outlining:
         self.fn, self.code, self.regions = fn, fn.code, found
         self.inside = {label for region in found for label in region.blocks}
         self.first = {region.blocks[0] for region in found}
-        self.made = {name: (k, type) for k, region in enumerate(found) for name, type in self._defined(region)}
+        self.made: dict[str, tuple[int, str]] = {}
+        for k, region in enumerate(found):
+            self._note_values(k, region)
         joins = ({*self.labels_left()} | self.first) - self.heads - {region.after for region in found} - {fn.failure}
         self.joined = {label: fn.code.phis_of(label) for label in sorted(joins)}
         self.made |= {name: (JOINED, type) for phis in self.joined.values() for name, type, _ in phis}
@@ -115,12 +117,12 @@ class _Outlining:
         """The blocks outside of regions, in order, so that a program has the same text in each process."""
         return [label for label in self.code.labels() if label not in self.inside]
 
-    def _defined(self, region: Region) -> Iterable[tuple[str, str]]:
-        """The values that a region computes, with their types."""
+    def _note_values(self, k: int, region: Region) -> None:
+        """Enter the values that a region computes, with their types, into ``made``."""
         for label in (*region.blocks[1:], region.after):
-            yield from ((name, type) for name, type, _ in self.code.phis_of(label))
+            self.made |= {name: (k, type) for name, type, _ in self.code.phis_of(label)}
         for label in region.blocks:
-            yield from ((i.result, i.type) for i in self.code.block(label) if i.result)
+            self.made |= {i.result: (k, i.type) for i in self.code.block(label) if i.result}
 
     def _names_of(self, labels: Iterable[str]) -> set[str]:
         """The names that the instructions of some blocks read."""
@@ -148,8 +150,9 @@ class _Outlining:
         """
         code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
         straight = not any(s in self.heads and s in group for label in group for s in code.successors(label))
-        wide = have_vectors(i for label in group if label not in self.own
-                            for i in (*code.phi_lines(label), *code.block(label)))
+        others = [label for label in group if label not in self.own]
+        wide = have_vectors(chain.from_iterable(map(code.block, others))) or \
+            any(type[0] == "<" for label in others for _, type, _ in code.phis_of(label))
         args = {name: self.given[name] for name in sorted(
             name for name in self.used[k] if name not in self.made and name != "%ctx")}
         begin, end = Fragment(code), Fragment(code)

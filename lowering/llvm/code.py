@@ -56,9 +56,9 @@ class Code(InstructionBuilder):
         self._allocas.append(Instruction("alloca", name, "ptr", (), (what,), "", str(align)))
         return name
 
-    def phi(self, type: str, block: str, hint: str = "p") -> str:
-        """A phi at the head of ``block`` whose incoming values ``add_incoming`` sets later."""
-        name = self.fresh(hint)
+    def phi(self, type: str, block: str, hint: str = "p", name: str = "") -> str:
+        """A phi at the head of ``block`` whose incoming values ``add_incoming`` sets later; ``name``: see ``fresh``."""
+        name = name or self.fresh(hint)
         self._phis[block].append(name)
         self._incoming[name] = (type, [])
         return name

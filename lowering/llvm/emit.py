@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from .code import text_of
@@ -59,6 +60,7 @@ class Writer:
         self._called: dict[str, set[str]] = {}           # the globals that a finished function mentions
         self._loops: dict[str, bool] = {}                # notes of loops; True for cold ones
         self._scopes: dict[str, Scopes] = {}             # of notes of accesses
+        self.math: dict[tuple[str, object], str] = {}    # of a function of libm and a type: how it is called
         self.vector_versions: dict[str, list[tuple[int, str]]] = {}      # of a function: lanes and names
         self.vector_stack = ""               # attribute of functions that call vector functions in loops
 
@@ -179,7 +181,7 @@ class Writer:
         self._declared[name] = f"declare {head}"
         home = self._straight if straight else self._finished
         home[name] = f"define {head} {{\n{text_of(blocks)}\n}}\n"
-        self._called[name] = global_names(i for _, block in blocks for i in block)
+        self._called[name] = global_names(chain.from_iterable(block for _, block in blocks))
         return global_name(name)
 
     def fresh(self, stem: str) -> str:

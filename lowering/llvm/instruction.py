@@ -55,9 +55,9 @@ class Instruction(NamedTuple):
 def names_in(instructions: Iterable[Instruction]) -> set[str]:
     """The functions that are called, details of other kinds, and all operands: constants too, each once."""
     found = set[str]()
-    for _, _, _, operands, _, _, detail, _, _ in instructions:
-        found.update(operands)
-        found.add(detail)
+    for i in instructions:
+        found.update(i[3])                                   # operands and detail; to unpack all takes longer
+        found.add(i[6])
     return found
 
 
@@ -75,8 +75,8 @@ def have_vectors(instructions: Iterable[Instruction]) -> bool:
     """True if a result or an operand is a vector."""
     types = set[str]()
     for i in instructions:
-        types.add(i.type)
-        types.update(i.types)
+        types.add(i[2])
+        types.update(i[4])
     return any(t[0] == "<" for t in types)
 
 

@@ -18,6 +18,13 @@ _PURE = "memory(none) nounwind willreturn nocallback nosync"
 
 def declare(target: Target, writer: Writer, name: str, t: Scalar, arity: int) -> str:
     """``@name`` of a function, declared free of effects, with its vector versions if the target has any."""
+    known = writer.math.get((name, t))
+    if known is None:
+        known = writer.math[name, t] = _declare(target, writer, name, t, arity)
+    return known
+
+
+def _declare(target: Target, writer: Writer, name: str, t: Scalar, arity: int) -> str:
     if target.triple == ANY_GPU:
         full = f"gpu.{name}.{t.name}"
     else:

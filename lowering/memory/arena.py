@@ -197,8 +197,7 @@ def recycles(fn: FunctionBuilder, loop: Loop) -> bool:
     """True if the iterations of ``loop`` allocate arrays or frames, and leave no frames behind."""
     makes = any(isinstance(v.type, (Array, Stack)) for b in loop.blocks for v in _made(b))
     carries = any(isinstance(p.type, Stack) for p in loop.head.params)
-    pushes = any(isinstance(v.type, Stack) for b in loop.blocks for v in _made(b))
-    return makes and not (carries and pushes)
+    return makes and not (carries and any(isinstance(v.type, Stack) for b in loop.blocks for v in _made(b)))
 
 
 def _made(block: Block) -> list[Value]:

@@ -417,7 +417,7 @@ class _Planner:
         """The stored arrays that are read after each block."""
         reads: dict[Block, set[Value]] = {}
         made: dict[Block, set[Value]] = {}
-        for block in self.func.blocks:
+        for block in dict.fromkeys(s for b in self.func.blocks for s in b.successors()):
             made[block] = {v for op in block.ops for v in op.results}.union(block.params)
             reads[block] = set().union(*map(self.plan.reads, block.all_ops())) - made[block]
         live_in = {b: set(r) for b, r in reads.items()}
@@ -427,6 +427,8 @@ class _Planner:
             changed = False
             for block in reversed(self.func.blocks):
                 out[block] = set().union(*(live_in[s] for s in block.successors()))
+                if block not in live_in:                     # the entry, to which nothing leads
+                    continue
                 new = reads[block] | (out[block] - made[block])
                 if new != live_in[block]:
                     live_in[block], changed = new, True

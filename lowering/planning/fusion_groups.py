@@ -34,6 +34,7 @@ LONGEST = 64          # members, since the time of LLVM's vectoriser is quadrati
 PARTS = 8             # parts added; all pairs are compared at run time
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "all", "any"})
 ADDED = "add_slice"
+PARTIAL = REDUCTIONS | {ADDED}
 Readers = Mapping[Value, set[Op]]
 
 
@@ -90,8 +91,9 @@ def find_groups(plan: Plan, block: Block, readers: Readers) -> None:
     groups: list[_Group] = []                        # the groups that are still open
     for op in block.all_ops():
         sizes.see(op)
-        used = op.used()
-        groups = [g for g in groups if not g.reduced or g.reduced.isdisjoint(used)]
+        if groups:
+            used = op.used()
+            groups = [g for g in groups if not g.reduced or g.reduced.isdisjoint(used)]
         if op in plan.deferred or (op.results and op.results[0] in plan.lazy):
             continue
         member = _is_member(plan, op)
@@ -202,7 +204,7 @@ def _add(plan: Plan, g: _Group, op: Op, readers: Readers, afar: set[Value]) -> _
     if op.name == ADDED:
         g.whole.add(find(op.result))
         g.parts += 1
-    g.kept += op.name in (*REDUCTIONS, ADDED) or not all(_is_member(plan, r) for r in readers.get(op.result, ()))
+    g.kept += op.name in PARTIAL or not all(_is_member(plan, r) for r in readers.get(op.result, ()))
     return g
 
 
@@ -213,7 +215,7 @@ def _pass_on(plan: Plan, g: _Group, readers: Readers) -> None:
     """
     within = set(g.members)
     for op in g.members:
-        if op.name not in (*REDUCTIONS, ADDED) and readers.get(op.result, set()) <= within:
+        if op.name not in PARTIAL and readers.get(op.result, set()) <= within:
             plan.passing.add(op.result)
     for op in g.members:
         target = plan.reuse.get(op.result)

@@ -30,11 +30,16 @@ def recurrences(forest: LoopForest) -> set[Op]:
     for loop in forest.loops:
         if not loop.children:
             blocks = sorted(loop.blocks, key=position.__getitem__)
-            readers = users(op for block in blocks for op in block.ops)
+            readers: dict[Value, list[Op]] | None = None
             for values in _cycles(loop, blocks):
                 cycle = {v.op for v in values if v.op is not None}
-                if not any({op.name for op in cycle} <= names for names in _REDUCTIONS) or \
-                        any(op not in cycle for v in values for op in readers.get(v, ())):
+                if any({op.name for op in cycle} <= names for names in _REDUCTIONS):
+                    if readers is None:
+                        readers = users(op for block in blocks for op in block.ops)
+                    waits = any(op not in cycle for v in values for op in readers.get(v, ()))
+                else:
+                    waits = True
+                if waits:
                     found |= {op for op in cycle if op.name != "div" or op.operands[1] in values}
     return found
 
@@ -47,22 +52,18 @@ def products_beside(chains: set[Op]) -> set[Op]:
 
 def _cycles(loop: Loop, blocks: list[Block]) -> list[set[Value]]:
     """The values of each cycle of scalar floats in a loop, through its parameters or through elements of an array."""
-    following: dict[Value, list[Value]] = {}
-    for block in blocks:
-        for v in block.params:
-            following.setdefault(v, [])
-        for op in block.ops:
-            for v in op.results:
-                following.setdefault(v, [])
+    made = [v for block in blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
+    following: dict[Value, list[Value]] = {v: [] for v in made if is_float_scalar(v.type)}
     for block in blocks:
         for op in block.ops:
-            for v in op.operands:
-                if v in following and is_float_scalar(v.type):
-                    following[v] += [r for r in op.results if is_float_scalar(r.type)]
+            results = [r for r in op.results if r in following]
+            for v in op.operands if results else ():
+                if v in following:
+                    following[v] += results
         for edge in block.term.edges if block.term is not None else ():
             if edge.block in loop.blocks:
                 for p, a in edge.passed():
-                    if a in following and is_float_scalar(a.type):
+                    if a in following:
                         following[a].append(p)
     for value, result in through_memory(loop, blocks, lambda v: is_float_scalar(v.type)):
         if value in following:

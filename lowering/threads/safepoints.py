@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...ir.graph import Block, Op
-from ...ir.ops import OPS
+from ...ir.ops import ELEMENTWISE, OPS
 from ...ir.types import Array
 from ...passes.analysis.loops import Counted, Loop, counted
 from ..builder.function_builder import FunctionBuilder
@@ -70,7 +70,8 @@ class Polling:
             return op.name == "call"
         if op.name in ("set", "add_at"):
             return isinstance(op.operands[1].type, Array)
-        if op.name == "dim" or not any([isinstance(v.type, Array) for v in (*op.operands, *op.results)]):
+        if op.name == "dim" or op.name in ELEMENTWISE and not isinstance(op.result.type, Array) \
+                or not any([isinstance(v.type, Array) for v in (*op.operands, *op.results)]):
             return False
         return not OPS[op.name].view and self.fn.plan.lazy.isdisjoint(op.results)
 

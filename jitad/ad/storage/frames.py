@@ -113,15 +113,16 @@ class Frames(Saving):
             b, seen = Builder(block), dict[Value, Value]()
             for op in [*ops, *([block.term] if block.term else [])]:
                 b.loc = op.loc
-                across = self._across(block, op)
-                further_out = dict[Value, Value]()
-                for back, values in (*self._arrays_outside(block, across), *self._loaded_always(block, across).items()):
-                    at_top, known = tops.setdefault(back, (Builder(Block(block.func)), {}))
-                    at_top.loc = op.loc
-                    known |= further_out
-                    further_out |= {v: self._home(v, at_top, known) for v in values if v not in seen}
-                seen |= further_out
-                op.replace_uses({v: self._home(v, b, seen) for v in across})
+                if across := self._across(block, op):
+                    further_out = dict[Value, Value]()
+                    for back, values in (*self._arrays_outside(block, across),
+                                         *self._loaded_always(block, across).items()):
+                        at_top, known = tops.setdefault(back, (Builder(Block(block.func)), {}))
+                        at_top.loc = op.loc
+                        known |= further_out
+                        further_out |= {v: self._home(v, at_top, known) for v in values if v not in seen}
+                    seen |= further_out
+                    op.replace_uses({v: self._home(v, b, seen) for v in across})
                 if op is not block.term:
                     block.ops.append(op)
         for back, (at_top, _) in tops.items():
@@ -135,7 +136,7 @@ class Frames(Saving):
         """
         home = block if block in self.original else self.sweep.home.get(block)
         level = self.levels.get(self.copies.get(home, home)) if home is not None else None
-        if level is None:
+        if level is None or level.parent is None:            # no loop is around that one
             return []
 
         def back(v: Value) -> LoopBack | None:

@@ -85,6 +85,8 @@ class Operations(Comparisons, Elements):
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self.over_pair(x, y, lambda a, b: self.binary(op, a, b))
+        if type(x) in _NUMERIC and type(y) in _NUMERIC:              # most operands; what follows is about others
+            return self.apply_rule(table.OPERATORS[op], x, y)
         x, y = self.opened(x), self.opened(y)
         found = special_methods.binary(self, op, x, y)
         if found is not special_methods.MISSING:
@@ -162,10 +164,11 @@ class Operations(Comparisons, Elements):
 
     def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Runs a rule on the current contents of the arguments."""
-        c = self.first_choice((*args, *kwargs.values()))
+        simple = not kwargs and _NUMERIC.issuperset(map(type, args))       # most are
+        c = None if simple else self.first_choice((*args, *kwargs.values()))
         if c is not None:
             return self.over(c, lambda v: self.apply_rule(rule, *args, **kwargs))
-        plain = [containers.plain(self, a) for a in args]
+        plain = [a if type(a) is Sym else containers.plain(self, a) for a in args]
         named = {k: containers.plain(self, v) for k, v in kwargs.items()}
         result = self.wrap(self.native(rule, self, *plain, **named))
         return views.made_from(self, result, rule, (*args, *kwargs.values()))
@@ -217,4 +220,5 @@ def _no_operands(op: str, x: Any, y: Any) -> TypeError:
     return TypeError(f"unsupported operand type(s) for {SYMBOLS.get(op, op)}: {kinds}")
 
 
+_NUMERIC = frozenset((Sym, ArrayRef, float, int, bool))
 _OPERANDS = (Sym, ArrayRef, Obj, int, float, np.generic, tuple)

@@ -23,10 +23,13 @@ _fields: dict[type[ast.AST], list[str]] = {}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes of a node in order, without contexts and operators.
+    """The child nodes of a node in order, without contexts and operators; not to be changed.
 
-    Takes a third of the time of ``ast.iter_child_nodes``.
+    Takes a third of the time of ``ast.iter_child_nodes``.  The node keeps them, since it is asked several times.
     """
+    known: list[ast.AST] | None = vars(node).get("_children")
+    if known is not None:
+        return known
     fields = _fields.get(type(node))
     if fields is None:
         fields = _fields[type(node)] = [f for f in node._fields if f not in _LEAVES]
@@ -37,6 +40,7 @@ def children(node: ast.AST) -> list[ast.AST]:
             found += [x for x in below if isinstance(x, ast.AST)]
         elif isinstance(below, ast.AST):
             found.append(below)
+    vars(node)["_children"] = found
     return found
 
 

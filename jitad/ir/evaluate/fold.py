@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Op, Value
+from ..graph import Value
 from ..ops import size_origin
 from ..types import BOOL, I32, I64, U64, Array, Scalar, dtype_of
 
@@ -186,8 +186,8 @@ def _same_type(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
 def any_constant(vs: Sequence[Value]) -> bool:
     """True if an operand is a constant."""
     for v in vs:
-        owner = v.owner
-        if owner.name == "const" and type(owner) is Op:
+        op = v.op
+        if op is not None and op.name == "const":
             return True
     return False
 

@@ -7,7 +7,7 @@ one offset in C order, so that a nest is a single loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array, dtype_of
@@ -15,8 +15,7 @@ from ...lowering.planning.op_traits import is_flat
 from .state import State
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """One element: its indices ``at``, or its offset ``flat`` in C order with ``at`` empty."""
 
     at: tuple[Value, ...]
@@ -79,10 +78,10 @@ class Elements:
         if not isinstance(v.type, Array):
             return self.fn.scalar(v)
         place = self._narrow(v.type, place)
-        key = (v, place)
-        if key not in self._known:
-            self._known[key] = self._compute(v, place)
-        return self._known[key]
+        known = self._known.get((v, place))
+        if known is None:
+            known = self._known[v, place] = self._compute(v, place)
+        return known
 
     def _narrow(self, t: Array, place: Place) -> Place:
         """The place in an operand of type ``t`` that is broadcast to ``place`` in the result."""

@@ -132,19 +132,19 @@ def _stack(fn: FunctionState, op: Op) -> None:
 
 def array(fn: State, op: Op) -> None:
     """Build an op with an array among its operands or results, unless its result is computed where it is read."""
-    plan = fn.plan
-    if is_array(op.result):
-        fn.set_sizes(op.result, shapes.result_sizes(fn, op))
+    plan, v = fn.plan, op.result
+    if is_array(v):
+        fn.set_sizes(v, shapes.result_sizes(fn, op))
         if shapes.view(fn, op):
-            plan.lazy.discard(op.result)
+            plan.lazy.discard(v)
             return
-    if op.result in plan.lazy or op in plan.deferred:
+    if v in plan.lazy or op in plan.deferred:
         return
     group = plan.groups.get(op, [op])
     if len(group) > 1:
         if op is group[-1]:
             nests.group(fn, group)
-    elif op.result in plan.accumulate:
+    elif v in plan.accumulate:
         products.accumulate(fn, op)
     elif OPS[op.name].elementwise:
         nests.store(fn, op)

@@ -32,8 +32,9 @@ def _broadcast(fn: State, op: Op) -> Sizes:
     assert isinstance(t, Array)
     out = [fn.size(1)] * t.rank
     for v in op.operands:
-        for axis, size in enumerate(fn.shape(v), start=t.rank - len(fn.shape(v))):
-            out[axis] = size if out[axis].const == 1 else out[axis]
+        if isinstance(v.type, Array):
+            for axis, size in enumerate(fn.shape(v), start=t.rank - v.type.rank):
+                out[axis] = size if out[axis].const == 1 else out[axis]
     return tuple(out)
 
 

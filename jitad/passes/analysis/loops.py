@@ -119,12 +119,15 @@ class LoopForest:
     def open_loops(self) -> set[Loop]:
         """Loops that are not closed: a block outside reads a value that they define.
 
-        The arguments of an exit edge are read inside the loop.
+        The arguments of an exit edge are read inside the loop.  A block reads no other values than of loops whose heads
+        dominate it, so most blocks need no search: those loops are all around them.
         """
         found: set[Loop] = set()
-        innermost = self.innermost.get
+        innermost, idom, heads = self.innermost.get, self.dom.idom, {loop.head for loop in self.loops}
+        above: dict[Block | None, int] = {None: 0}           # the number of heads that dominate a block
         for b in self.dom.order if self.loops else ():
-            for block in _sources(b):
+            above[b] = above[idom[b]] + (b in heads)
+            for block in _sources(b) if above[b] > self.depth(b) else ():
                 home = innermost(block)
                 while home is not None and b not in home.blocks:
                     found.add(home)

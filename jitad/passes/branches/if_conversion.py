@@ -202,9 +202,20 @@ class _Conversion(Selections):
 
     def __init__(self, func: Function, loop: Loop, blocks: list[Block], vectors: bool, lanes: bool) -> None:
         super().__init__(func, blocks)
-        self.loop, self.vectors = loop, vectors
+        self.loop, self.vectors, self.lanes = loop, vectors, lanes
         self.carried = _carried(blocks, loop, arrays=not self.vectors)
-        self.chained = _chained(blocks) if self.vectors and not lanes else set()
+        self._chains: set[Value] | None = None
+
+    @property
+    def chained(self) -> set[Value]:
+        """The chains of the loop as it was before the first branch is converted, if they matter."""
+        if self._chains is None:
+            self._chains = _chained(self.blocks) if self.vectors and not self.lanes else set()
+        return self._chains
+
+    def convert(self, head: Block, sides: list[Side]) -> None:
+        self._chains = self.chained
+        super().convert(head, sides)
 
     def leaves(self, heads: list[Block]) -> bool:
         """True if one of these branches joins again, and depends on what the loop carries."""
@@ -256,8 +267,10 @@ class _Conversion(Selections):
         """True if both sides are cheap arithmetic on scalars, and differ only in scalars that are not chained."""
         join = sides[0][1].block
         ops = apart_of(ops_of_sides(sides))
+        if _costs(ops) > MOST or not all(op.name == "check" or _is_arithmetic(op) for op in ops):
+            return False
         late = self._delays(ops)
-        return _costs(ops) <= MOST and all(op.name == "check" or _is_arithmetic(op) for op in ops) and all(
+        return all(
             isinstance(p.type, Scalar) and not (p in self.chained and (_is_integer(p) or max(
                 late.get(resolve(self.mapping, v), 0) for v in (x, y)) > LONGEST_CHAIN))
             or resolve(self.mapping, x) is resolve(self.mapping, y)
@@ -292,15 +305,16 @@ def _are_few_integers(sides: list[Side]) -> bool:
 
     A side that decides the next branch by a constant, as ``break`` does, leads past it (``jump_threading``).
     """
-    ops = apart_of(ops_of_sides(sides))
     join = sides[0][1].block
+    if not all(_is_integer(x) or x is y for x, y in zip(*(edge.args for _, edge in sides))):
+        return False
     test = join.term.operands[0] if join.term is not None and join.term.name in ("branch", "switch") else None
     tested = () if test is None else (test, *(test.op.operands if test.op is not None else ()))
     if any(p in tested and (x.const is not None or y.const is not None)
            for p, x, y in zip(join.params, *(edge.args for _, edge in sides))):
         return False
-    return len(ops) <= MOST_INTEGERS and all(map(_is_cheap_integer, ops)) and all(
-        _is_integer(x) or x is y for x, y in zip(*(edge.args for _, edge in sides)))
+    ops = apart_of(ops_of_sides(sides))
+    return len(ops) <= MOST_INTEGERS and all(map(_is_cheap_integer, ops))
 
 
 def _is_integer(v: Value) -> bool:

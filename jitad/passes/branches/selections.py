@@ -29,18 +29,23 @@ LONGEST = 4
 
 
 class Selections:
-    """Replaces branches of the blocks of a loop.  ``incoming``: the number of edges into each block."""
+    """Replaces branches of the blocks of a loop.
+
+    ``incoming``: the number of edges into each block.  ``uses`` are those before the first branch is replaced.
+    """
 
     def __init__(self, func: Function, blocks: list[Block]) -> None:
-        self.func = func
+        self.func, self.blocks = func, blocks
         self.incoming = Counter(s for b in blocks for s in b.successors())
-        self.uses = counts(ops_of(blocks))
+        self.uses: Counter[Value] | None = None
         self.mapping: Mapping = {}
 
     def convert(self, head: Block, sides: list[Side]) -> None:
         """Compute both sides in ``head``, which then jumps to the join, or takes its place."""
         term, join = head.term, sides[0][1].block
         assert term is not None
+        if self.uses is None:
+            self.uses = counts(ops_of(self.blocks))
         for (block, _), edge in zip(sides, term.edges):
             if block is not None:
                 self.mapping.update(edge.passed())
@@ -101,6 +106,7 @@ class Selections:
 
     def _difference(self, x: Op, y: Op) -> int | None:
         """The operand in which two ops differ that have no other use; None if they differ in more than one."""
+        assert self.uses is not None
         if x.name != y.name or x.name not in FACTORED or x.attrs != y.attrs or x.result.type != y.result.type \
                 or self.uses[x.result] != 1 or self.uses[y.result] != 1:
             return None

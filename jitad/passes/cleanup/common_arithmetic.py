@@ -134,7 +134,6 @@ def _sink_one(block: Block, p: Value, edges: list[Edge], ops: list[Op]) -> Value
     b = Builder(block, one.loc)
     operands = [b.again(v) for v in one.operands]
     operands[k] = q
-    new = b.emit_op(one.name, operands, **one.attrs)
-    new.results, p.owner, p.index = [p], new, 0
+    b.emit_op(one.name, operands, **one.attrs).define(p)
     block.ops, block.term = block.ops + rest, term
     return q

@@ -90,7 +90,7 @@ def _drop_unneeded(func: Function, needed: set[Value]) -> None:
     results = _call_results(func)
     for b in func.blocks:
         b.ops = [op for op in b.ops if op.name in EFFECTS or not needed.isdisjoint(op.results)]
-        if b is not func.entry and any(p not in needed for p in b.params):
+        if b is not func.entry and not needed.issuperset(b.params):
             keep[b] = [i for i, p in enumerate(b.params) if p in needed or i < results.get(b, 0)]
     for b in func.blocks:
         assert b.term is not None
@@ -108,8 +108,8 @@ def _call_results(func: Function) -> dict[Block, int]:
     """The number of parameters that stand for results of the call, for each continuation of a call."""
     found: dict[Block, int] = {}
     for b in func.blocks:
-        if b.call is not None:
-            edge = b.call.edges[0]
+        if (call := b.call) is not None:
+            edge = call.edges[0]
             found[edge.block] = edge.offset
     return found
 

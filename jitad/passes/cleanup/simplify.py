@@ -72,16 +72,19 @@ def _fold_ops(func: Function) -> bool:
         for op in b.ops:
             if mapping and not unaffected(op.operands):
                 op.operands = [resolve(mapping, v) for v in op.operands]
-            if op.name == "check" and op.operands[0].const is True:
+            name = op.name
+            if (name in _BY_CONSTANTS or name in _OF_INTEGERS and not _is_integer(op)) and \
+                    not any_constant(op.operands):               # most ops
+                kept.append(op)
+                continue
+            if name == "check" and op.operands[0].const is True:
                 changed = True
                 continue
-            if op.name == "pop" and (frame := _frame(op)) is not None:
+            if name == "pop" and (frame := _frame(op)) is not None:
                 mapping |= frame
                 changed = True
                 continue
-            if op.name not in FOLDABLE or (
-                    op.name in _BY_CONSTANTS or op.name in _OF_INTEGERS and not _is_integer(op)
-                    ) and not any_constant(op.operands):
+            if name not in FOLDABLE:
                 kept.append(op)
                 continue
             if (known := _known(op)) is not None:
@@ -206,7 +209,8 @@ def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
     candidates = {b for b in func.blocks[1:] if passes_on(b)}
     if not candidates:
         return False
-    candidates -= shared_params(func, candidates)
+    above = set(forest.dom.idom.values())                    # no block reads the parameters of others
+    candidates -= shared_params(func, candidates & above)
     heads = {loop.head for loop in forest.loops}
     empty = {b for b in candidates if b not in heads and b.term is not None and b.term.edges[0].block not in heads}
     changed = False

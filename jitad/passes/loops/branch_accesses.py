@@ -184,10 +184,11 @@ def _relaxes(arms: Arms, dom: Dominators) -> bool:
     As in a fast sweep for distances: behind the join each iteration would wait for what the one before has stored.
     The branch is predicted, and most iterations store nothing.
     """
-    test = arms.head.term.operands[0].op if arms.head.term is not None else None
+    stores = [op for b in arms.between for op in b.ops if op.name == "set"]
+    test = arms.head.term.operands[0].op if arms.head.term is not None and stores else None
     if test is None or test.name not in ORDERS or sum(len(b.ops) for b in arms.loop.blocks) > LARGEST:
         return False
-    for op in (op for b in arms.between for op in b.ops if op.name == "set"):
+    for op in stores:
         array, new, *index = op.operands
         old = next((v.op for v in test.operands if v is not new), None)
         if new in test.operands and old is not None and old.name == "get" and old.operands == [array, *index] \

@@ -180,9 +180,7 @@ class _Sink:
         start = self.join.params[index] = Value(p.type, self.join, index, p.hint)
         for op in made:
             op.operands[0], start = start, op.result
-        last = made[-1]
-        last.results = [p]
-        p.owner, p.index = last, 0
+        made[-1].define(p)
         self.join.ops[:0] = made
         if args[0] is args[1]:
             made[0].operands[0] = args[0]

@@ -34,7 +34,7 @@ from ...ir.builder import Builder
 from ...ir.expression_keys import same
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import Array
-from ...ir.uses import ops_of, users
+from ...ir.uses import array_users, ops_of
 from ..analysis.cfg import resolve
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
@@ -130,7 +130,7 @@ def _elements(forest: LoopForest, loop: Loop) -> tuple[list[Op], list[Element]]:
     if not arrays or _has_invariant_check(forest, loop):
         return [], []
     ops = list(ops_of(loop.region(raising_blocks(forest.dom))))
-    readers = users(ops)
+    readers = array_users(ops)
     return ops, [e for p in arrays if (e := _element(forest, loop, p, readers)) is not None]
 
 
@@ -349,7 +349,6 @@ def _store_behind(leaving: Edge, e: Element, values: dict[Value, Value], index: 
         array = behind.params[q.index] = Value(q.type, behind, q.index, q.hint)
         op = Op("add_at" if e.reordered else "set", [array, element, *index], [q.type],
                 {"acc": True} if e.reordered else {}, loc=e.updates[0].loc)
-        op.results = [q]                    # its readers, anywhere in the function, read what is stored
-        q.owner, q.index = op, 0
+        op.define(q)                        # its readers, anywhere in the function, read what is stored
         op.block = behind
         behind.ops.insert(0, op)

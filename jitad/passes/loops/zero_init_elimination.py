@@ -34,7 +34,7 @@ from ...ir.dominance import Dominators
 from ...ir.expression_keys import same
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import Array, Scalar
-from ...ir.uses import users
+from ...ir.uses import array_users
 from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
@@ -59,8 +59,9 @@ def zero_init_elimination(module: Module) -> None:
 
 def _sink(func: Function, forest: LoopForest) -> None:
     """Move each ``fill`` into the block, in the same loop, that dominates all its uses."""
-    dom, readers = forest.dom, users(func.all_ops())
-    for op in [op for op in func.all_ops() if op.name == "fill"]:
+    fills = [op for op in func.all_ops() if op.name == "fill"]
+    dom, readers = forest.dom, array_users(func.all_ops()) if fills else {}
+    for op in fills:
         here, used = op.block, {r.block for r in readers.get(op.result, ()) if r.block is not None}
         if here is None or not used or here in used:
             continue
@@ -97,7 +98,7 @@ class _Search:
     """Looks for the nests whose iterations access elements of their own."""
 
     def __init__(self, func: Function) -> None:
-        self.forest, self.readers, self.forms = loop_forest(func), users(func.all_ops()), AffineForms()
+        self.forest, self.readers, self.forms = loop_forest(func), array_users(func.all_ops()), AffineForms()
         self.dom: Dominators = self.forest.dom
         self.early: dict[tuple[Loop, Value], list[Op]] = {}      # of the nest found: what is added before an inner loop
         self.known: dict[Loop, Counted] = {loop: k for loop in self.forest.loops if loop.exit is not None

@@ -305,5 +305,4 @@ def _define(v: Value, new: Value) -> None:
     """Make ``v`` the result of the op that defines ``new``, which nothing reads yet."""
     op = new.op
     assert op is not None
-    op.results = [v]
-    v.owner, v.index = op, 0
+    op.define(v)

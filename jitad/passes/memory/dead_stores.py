@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import I64, Array
-from ...ir.uses import users
+from ...ir.uses import array_users
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import Mapping, substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest, stepped
@@ -40,7 +40,7 @@ class _Search:
     def __init__(self, func: Function) -> None:
         self.func, self.forest, self.forms = func, loop_forest(func), AffineForms()
         self.dom = self.forest.dom
-        self.readers = users(func.all_ops())
+        self.readers = array_users(func.all_ops())
         self.counted = {loop: known for loop in self.forest.loops if (known := counted(loop)) is not None}
         for loop, known in reversed(self.counted.items()):         # outer loops first
             self._count(loop, known)

@@ -227,8 +227,7 @@ class _Delay:
         """Make ``array`` the result of the last addition, so that its readers, anywhere, read the sum."""
         op = new.op
         assert op is not None
-        op.results = [array]
-        array.owner, array.index = op, 0
+        op.define(array)
 
     def _index(self, b: Builder, position: int, iteration: Value | None = None) -> list[Value]:
         """The index of the element at ``position``, of the first iteration or of a given one."""

@@ -30,11 +30,15 @@ def own_starts(module: Module) -> None:
 
 
 def _of_function(func: Function) -> None:
-    readers = users(func.all_ops())
     forest = loop_forest(func)
-    for loop in forest.loops:
-        if loop.latch is None or loop.preheader is None or loop.preheader.term is None:
-            continue
+    loops = [loop for loop in forest.loops if loop.latch is not None and loop.preheader is not None
+             and loop.preheader.term is not None]
+    if not any(_is_replaced(loop, p, loop.back_edge().args[k]) for loop in loops
+               for k, p in enumerate(loop.head.params) if isinstance(p.type, Array)):
+        return
+    readers = users(func.all_ops())
+    for loop in loops:
+        assert loop.preheader is not None
         entry, back = loop.entry_edge(), loop.back_edge()
         for k, p in enumerate(loop.head.params):
             start = entry.args[k]
@@ -75,13 +79,21 @@ def _copy(before: Block, start: Value, passing: set[Op]) -> None:
 
 def _is_updated(loop: Loop, p: Value, back: Value, readers: dict[Value, list[Op]]) -> bool:
     """True if elementwise ops make the next array, one of them from ``p``, which nothing else keeps."""
-    def of_elements(op: Op) -> bool:
-        return OPS[op.name].elementwise and isinstance(op.result.type, Array) and _alike(op.result.type, p.type)
-    if back.op is None or back.block not in loop.blocks or not of_elements(back.op):
+    if not _is_replaced(loop, p, back):
         return False
     reading = readers.get(p, ())
-    return any(not op.edges and of_elements(op) for op in reading) and not any(
+    return any(not op.edges and _is_like(op, p) for op in reading) and not any(
         op.edges or op.name == "push" or op.name not in OPS for op in reading)
+
+
+def _is_replaced(loop: Loop, p: Value, back: Value) -> bool:
+    """True if an elementwise op of the loop makes the next array."""
+    return back.op is not None and back.block in loop.blocks and _is_like(back.op, p)
+
+
+def _is_like(op: Op, p: Value) -> bool:
+    """True if an elementwise op makes an array like ``p``."""
+    return OPS[op.name].elementwise and _alike(op.result.type, p.type)
 
 
 def _alike(a: object, b: object) -> bool:

@@ -62,15 +62,18 @@ def interchange(module: Module, derived: bool) -> bool:
 def _once(func: Function, derived: bool) -> bool:
     """Interchange the nests of a function that do not overlap; returns True if there were any."""
     regular = Regular(loop_forest(func))
+    innermost = [loop for loop in regular.forest.loops
+                 if not loop.children and loop.parent is not None and loop.blocks == {loop.head}]
+    if not innermost:
+        return False
     readers = users(func.all_ops())
     found: list[_Nest] = []
     taken: set[Loop] = set()
-    for loop in regular.forest.loops:
-        if not loop.children and loop.parent is not None and loop.blocks == {loop.head}:
-            nest = _nest(regular, loop, readers)
-            if nest is not None and nest.loops[0] not in taken and (derived or not _has_windows(regular, nest)):
-                taken.update(nest.loops)
-                found.append(nest)
+    for loop in innermost:
+        nest = _nest(regular, loop, readers)
+        if nest is not None and nest.loops[0] not in taken and (derived or not _has_windows(regular, nest)):
+            taken.update(nest.loops)
+            found.append(nest)
     for nest in found:
         _rebuild(func, regular, nest)
     if found:

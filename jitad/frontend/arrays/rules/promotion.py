@@ -200,10 +200,13 @@ def with_an_axis(t: Context, v: Value, axis: Any) -> Value:
 def agreeing(t: Context, *vs: Value) -> list[Value]:
     """The operands of an elementwise op, with sizes checked; slices of at most one element are made to broadcast."""
     n = max(map(rank, vs), default=0)
-    narrowed = list(vs)
+    narrowed, agree = list(vs), True
     for axis in range(-n, 0):
         have = {i: size(t, v, rank(v) + axis) for i, v in enumerate(vs)
                 if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
+        if len(set(have.values())) < 2:
+            continue
+        agree = False
         none = any(m.const == 0 for m in have.values())         # sizes 0 and 1 both broadcast to size 0
         longer = next((m for m in have.values() if not none_or_one(m)), None)
         for i, m in have.items():
@@ -214,7 +217,8 @@ def agreeing(t: Context, *vs: Value) -> list[Value]:
             elif longer is not None:
                 _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
                 narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
-    broadcast(t, *narrowed)
+    if not agree:
+        broadcast(t, *narrowed)
     return narrowed
 
 
