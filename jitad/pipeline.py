@@ -34,6 +34,7 @@ from .passes.branches.if_conversion import if_conversion
 from .passes.branches.jump_threading import jump_threading
 from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
+from .passes.branches.zero_iterations import zero_iterations
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.common_arithmetic import common_arithmetic
 from .passes.cleanup.cse import cse
@@ -271,7 +272,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "if_conversion", _Step(if_conversion)),
     ("optimized", "check_strips", _Step(check_strips)),
     ("optimized", "stride_specialise", _Step(stride_specialise)),
-    ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, iterations=True)),
+    ("optimized", "zero_iterations", _Step(zero_iterations)),
+    ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, paths=True)),
     ("optimized", "fission", _Step(fission)),
     ("optimized", "outer_products", outer_products),
     ("optimized", "dot_products", _Step(dot_products)),
@@ -345,9 +347,9 @@ def _rules(module: Module) -> None:
 
 
 def _zero_cotangents(module: Module) -> None:
-    """Skips loops and iterations of the reverse sweep that would add multiples of a cotangent that is zero."""
-    for iterations in (False, True):
-        zero_cotangents(module, iterations)
+    """Skips loops and paths of the reverse sweep that would add multiples of a cotangent that is zero."""
+    for paths in (False, True):
+        zero_cotangents(module, paths)
 
 
 def _correlated(module: Module) -> None:

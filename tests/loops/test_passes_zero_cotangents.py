@@ -148,3 +148,38 @@ def test_a_table_whose_cotangents_are_sums(gap: float) -> None:
     for got, want in zip(compiled.grad(*args), interpret(grad(aligned, argnums=(2, 3)), *args)):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
     assert "^work" in compiled.grad.inspect("optimized")
+
+
+def shortest_paths(w: Any) -> float:
+    d = w.copy()
+    for k in range(len(d)):
+        for i in range(len(d)):
+            for j in range(len(d)):
+                if d[i, k] + d[k, j] < d[i, j]:
+                    d[i, j] = d[i, k] + d[k, j]
+    return np.sum(np.sin(d))
+
+
+def gapped(a: Any, b: Any, score: Any, gap: float, longer: float) -> float:
+    """An alignment with three tables of best scores beside each other."""
+    n, m = len(a), len(b)
+    h, e, f = np.zeros((n + 1, m + 1)), np.zeros((n + 1, m + 1)), np.zeros((n + 1, m + 1))
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            e[i, j] = max(e[i, j - 1] - longer, h[i, j - 1] - gap)
+            f[i, j] = max(f[i - 1, j] - longer, h[i - 1, j] - gap)
+            h[i, j] = max(h[i - 1, j - 1] + score[a[i - 1], b[j - 1]], e[i, j], f[i, j])
+    return h[n, m] + 0.5 * h[n - 1, m]
+
+
+def test_iterations_off_the_best_path_are_skipped() -> None:
+    rng = np.random.default_rng(4)
+    paths, letters = rng.uniform(0.1, 2.0, (9, 9)), rng.integers(0, 4, (2, 12))
+    for f, args, wrt in ((shortest_paths, (paths,), (0,)),
+                         (gapped, (letters[0], letters[1, :9], rng.normal(size=(4, 4)), 0.7, 0.31), (2, 3, 4))):
+        compiled = jit(f, grad=wrt)
+        assert "^work" in str(compiled.value_and_grad.inspect("optimized", *args))
+        got, want = compiled.grad(*args), interpret(grad(f, wrt), *args)
+        for slope, expected in zip(got if len(wrt) > 1 else [got], want if len(wrt) > 1 else [want], strict=True):
+            np.testing.assert_allclose(slope, expected, rtol=1e-11, atol=1e-13)
+        check_grads(compiled, args, order=1, modes=("rev",))

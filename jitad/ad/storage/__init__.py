@@ -5,11 +5,12 @@ Imports ``ir``, ``passes.analysis`` and the parent package; imported by ``ad.rev
 Files, in reading order::
 
     homes           the cheapest home for each forward value
+    saving          arrays and frames of saved values
+    histories       saved values that are one sequence, some iterations apart
     frames          the values in their homes
     regular_nests   nests of loops whose values can be saved in one array
     rows            many scalars of a long loop body, in rows of one array
     kept_sizes      arrays of which only the sizes are read
-    unmodified      arrays that nothing overwrites before the reverse sweep
     final_loads     loads of elements that have their final value
     revisited       loads whose array is saved as a whole
     reuse_primals   values that the forward sweep has already computed

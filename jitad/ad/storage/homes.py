@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.aliasing.liveness import ValueSet
+from ...ir.aliasing.unmodified import Unmodified
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Stack
@@ -36,7 +37,6 @@ from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, candidates
 from .revisited import Revisited
-from .unmodified import Unmodified
 
 FREE, REDONE, KEPT = "free", "redone", "kept"
 

@@ -9,12 +9,18 @@ there if the reverse sweep reads it anyway, or if the memory is that of one iter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
 from ...passes.analysis.cfg import append
+
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+MOST_FOR_ONE = 3
+"""The most comparisons that are saved in place of one value: as many bytes as half a number of single precision."""
 
 Key = tuple[str, tuple[Value, ...]]
 
@@ -76,3 +82,47 @@ def _key(op: Op) -> Key:
 def _first(candidates: list[Op], bar: Block, saved: set[Value], reaches: Reaches) -> Value | None:
     return next((op.result for op in candidates
                  if op.block is not None and reaches(op.block, bar, op.result in saved)), None)
+
+
+def compared(bars: Iterable[Block], only: set[Value],
+             home: Mapping[Block, Block]) -> list[tuple[list[Op], Block]]:
+    """The comparisons after which the reverse sweep needs none of the values ``only``, and the blocks to move them to.
+
+    Equal ones are one entry.  ``home``: the forward block of each block of ``bars``.  Removes from ``only`` the values
+    for which more would be saved than they take themselves.
+    """
+    comparisons = [op for bar in bars if only for op in bar.ops
+                   if op.name in COMPARISONS and not only.isdisjoint(op.operands)]
+    while True:
+        same: dict[tuple[str, Block, frozenset[Value] | tuple[Value, ...]], list[Op]] = {}
+        for op in comparisons:
+            if op.block is not None and not only.isdisjoint(op.operands):
+                operands = frozenset(op.operands) if op.name in ("eq", "ne") else tuple(op.operands)
+                same.setdefault((op.name, home[op.block], operands), []).append(op)
+        counts = Counter(v for *_, operands in same for v in operands if v in only)
+        many = {v for v, n in counts.items() if n > MOST_FOR_ONE}
+        only &= counts.keys() - many
+        if not many:
+            return [(ops, there) for (_, there, _), ops in same.items()]
+
+
+def compare_at(block: Block, same: list[Op], bars: Iterable[Block]) -> Value:
+    """Move a comparison behind the definitions of its operands in a forward block, or to its beginning.
+
+    ``same``: the equal ones of the blocks ``bars``.  Returns its result, which they read then.
+    """
+    op = same[0]
+    for each in same:
+        assert each.block is not None
+        each.block.ops.remove(each)
+    for bar in bars if len(same) > 1 else ():
+        for reader in bar.all_ops():
+            reader.replace_uses({each.result: op.result for each in same[1:]})
+    made = dict[Value, Value]()
+    constants = [clone_op(v.op, made) for v in op.operands if v.const is not None and v.op is not None]
+    op.operands = [made.get(v, v) for v in op.operands]
+    at = 1 + max((i for i, x in enumerate(block.ops) if any(v in x.results for v in op.operands)), default=-1)
+    for each in (*constants, op):
+        each.block = block
+    block.ops[at:at] = [*constants, op]
+    return op.result

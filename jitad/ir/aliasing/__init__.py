@@ -14,6 +14,7 @@ questions are answered from this.  They differ, so none of the answers can be ta
 Imports ``ir`` alone.  Files, in reading order::
 
     consumption    values that are updated in place: for ``cse``, ``licm``, ``copy_insertion``, ``ad.storage``
+    unmodified     values that are not, under any name: for ``ad.storage``
     liveness       live values, block by block; pairs of dead values are of no interest
     may_alias      pairs at a point: for ``copy_insertion``, and for ``linearity``, which verifies what that did
     alias_classes  classes of values: for the lowering, which gives each buffer its alias scope and its place

@@ -17,6 +17,7 @@ Files, in reading order::
     float_facts       floats that cannot be negative, and bounds of integer parts
     cost              the cost model: of an element, an op, a formula; the frequency of a block
     lanes             the number of lanes of a vectorised outer loop
+    vanishing         what an iteration computes of cotangents that are zero
     accumulator_webs  the path of an accumulator through loops and recursive calls
     recursion_slice   the part of a recursive function that depends on arguments alone
 """

@@ -10,6 +10,7 @@ Files, in reading order::
     if_conversion       branches between formulas as selections
     selections          its selections, of operands and terms where these are enough
     jump_threading      edges that decide a later branch; after all other changes of control flow
+    zero_iterations     branches around iterations of the reverse sweep that add zeros
     rare_updates        branches around the update of a smallest or largest value, which loops wait for
     feedback            branches around choices of integers that their own conditions wait for
 """

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.aliasing.consumption import Names, consumed_values
-from ...ir.graph import Block, Function, Module, Value
+from ..graph import Block, Function, Module, Value
+from .consumption import Names, consumed_values
 
 
 class Unmodified:

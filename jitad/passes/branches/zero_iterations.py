@@ -1,0 +1,188 @@
+"""Skips iterations of the reverse sweep that would add multiples of cotangents that are zero.
+
+The loop cannot be vectorised anyway: it has received the cotangents from a later iteration.  As a scalar, if a running
+minimum keeps one of many candidates, or in an array, if a table of minima is filled, or as the sum of both.  All but
+the iterations on the best path then find zeros::
+
+    loop(i, z, b):  g = select m, z, 0.0                  loop(i, z, b):  g = select m, z, 0.0
+                    y = select m, 0.0, z                                  branch g != 0.0, work, skip
+                    c = add_at b, g * w[i], i      →      work: y = …, c = …;  jump next(y, c)
+                    branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
+                                                          next(y, c): branch more, loop(i + 1, y, c), …
+
+If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
+past its multiples where they are added at indices that are read, so that there are no vectors::
+
+    inner: jump join(g)     outer: jump join(0.0)     inner: c = add_at b, g * x, j;  jump next(c)
+    join(z):  c = add_at b, z * x, j             →    outer: jump next(b)
+              branch more, loop(c), exit(c)           next(c): branch more, loop(c), exit(c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Value
+from ...ir.types import Scalar, dtype_of
+from ..analysis.branches import is_scattered
+from ..analysis.cfg import set_term
+from ..analysis.loops import Loop, loop_forest
+from ..analysis.vanishing import (
+    any_nonzero,
+    cleared_array,
+    is_zero,
+    kept_if_zero,
+    may_be_zero,
+    needed_ops,
+    read_behind,
+    without,
+)
+
+
+def zero_iterations(module: Module) -> None:
+    """Skip such iterations of loops of one block, and such sides of branches."""
+    for func in module.functions.values():
+        if any(op.attrs.get("acc") for op in func.all_ops()):          # there is a reverse sweep
+            for loop in loop_forest(func).loops:
+                if loop.preheader is not None and loop.exit is not None and loop.latch is loop.head \
+                        and any(op.name == "add_at" for op in loop.head.ops):
+                    _skip_iterations(func, loop)
+            for loop in loop_forest(func).loops:
+                _skip_multiples(func, loop)
+
+
+def _skip_iterations(func: Function, loop: Loop) -> bool:
+    if loop.head.term is not None and loop.head.term.attrs.get("cold"):
+        return False
+    values = [v for op in loop.head.ops for v in op.results]
+    chosen = [v for v in values if v.op is not None and v.op.name == "select"]     # zero whenever what it selects is
+    for zs in (*(_received(loop, v) for v in dict.fromkeys((*chosen, *values))), _all_received(loop)):
+        kept = kept_if_zero(loop, zs) if zs else None
+        if kept is not None and _Iteration(func, loop, zs, kept).run():
+            return True
+    return False
+
+
+def _received(loop: Loop, v: Value) -> list[Value]:
+    """The cotangent ``v``, or what it is the sum of, if these are zero in the iterations that nothing has chosen."""
+    terms, todo = list[Value](), [v]
+    while todo:
+        z = todo.pop()
+        if z.op is not None and z.op.name == "add" and z.op.attrs.get("acc"):
+            todo += z.op.operands[::-1]
+        elif z.op is not None and z.block is loop.head and (may_be_zero(z) or _is_received(loop, z)):
+            terms.append(z)
+        else:
+            return []
+    return terms if any(_is_received(loop, z) for z in terms) else []
+
+
+def _all_received(loop: Loop) -> list[Value]:
+    """All cotangents that later iterations pass on by selection, if a table of minima has several beside each other."""
+    loads = [op.result for op in loop.head.ops if op.name == "get"]
+    found = [v for v in loads if _is_received(loop, v)]
+    unused = [v for v in loads if v not in found and any(cleared_array(op, v) is not None for op in loop.head.ops)]
+    back = loop.back_edge().args
+    return [*found, *unused, *(p for p in loop.head.params if may_be_zero(back[p.index]))] if found else []
+
+
+def _is_received(loop: Loop, z: Value) -> bool:
+    """True if ``z`` is a cotangent that later iterations pass on by selection, so that the loop has no vectors."""
+    op, back = z.op, loop.back_edge().args
+    assert op is not None
+    if op.name == "select" and may_be_zero(z):              # a scalar that is used up where it was chosen
+        return any(v.owner is loop.head and back[v.index] is not v or v.op is not None and v.op.name == "get"
+                   and v.block is loop.head and _is_received(loop, v) for v in op.operands[1:])
+    if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
+        return False
+    array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
+    if array.owner is not loop.head:
+        return False
+    added = []
+    for user in loop.head.ops:
+        if user.operands and user.operands[0] is name and user.name in ("set", "add_at"):
+            name = user.result
+            added += [user.operands[1]] if user.name == "add_at" else []
+    return bool(added) and all(map(may_be_zero, added))
+
+
+def _skip_multiples(func: Function, loop: Loop) -> None:
+    """Lead edges that pass a zero to a join in an innermost loop past the additions of its multiples."""
+    dom = loop_forest(func).dom
+    for join in dom.in_order(loop.blocks - {loop.head}) if not loop.children else ():
+        if any(b.call for b in dom.preds[join]) or \
+                not any(is_scattered(op, loop) for op in join.ops if op.name == "add_at"):
+            continue
+        edges = list(dom.incoming(join))
+        for z in join.params:
+            zeros = [e for e in edges if is_zero(e.args[z.index])]
+            if zeros and len(zeros) < len(edges) and dtype_of(z.type).is_float and _lead_past(func, join, z, zeros):
+                break
+
+
+def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> bool:
+    """Split ``join`` behind the multiples of ``z``, and lead ``zeros`` there; returns False if nothing is added."""
+    kept, _ = without(join, [z], ahead=True)
+    adds = {op for op in join.ops if op.name == "add_at" and op.result in kept}
+    work = needed_ops(join, [v for op in adds for v in op.operands]) | adds
+    work |= {op for op in join.ops if op.result in kept}
+    rest = [op for op in join.ops if op not in work]
+    others = [*rest, *(op for b in func.blocks if b is not join for op in b.all_ops())]
+    term = join.term
+    assert term is not None
+    read = dict.fromkeys(v for op in (*others, term) for v in op.used()
+                         if v.owner is join or v.op in work)
+    if not adds or any(v is z or v.op is not None and v not in kept for v in read):
+        return False                                         # what the other side computes here is read behind
+    behind = func.new_block("next")
+    params = {v: behind.add_param(v.type, v.hint) for v in read}
+    for e in zeros:
+        passed = dict(e.passed())
+        e.block, e.args = behind, [passed.get(kept.get(v, v), kept.get(v, v)) for v in read]
+    join.ops, behind.ops = [op for op in join.ops if op in work], rest
+    behind.term, join.term, term.block = term, None, behind
+    for op in rest:
+        op.block = behind
+    Builder(join, term.loc).jump(behind, list(read))
+    for op in (*others, term):
+        op.replace_uses(params)
+    return True
+
+
+class _Iteration:
+    """Branches around the rest of an iteration if ``zs``, which it has computed, are zero.
+
+    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.
+    """
+
+    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> None:
+        self.func, self.loop, self.zs, self.kept = func, loop, zs, kept
+        assert loop.head.term is not None
+        self.term = loop.head.term
+        read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
+        self.passed = list(dict.fromkeys((*read, *read_behind(func, loop))))
+        self.first = needed_ops(loop.head, (*zs, *self.term.operands, *(v for v in self.passed if v not in kept)))
+
+    def run(self) -> bool:
+        """Rewrite the loop; returns False if nothing can be skipped."""
+        head = self.loop.head
+        rest = [op for op in head.ops if op not in self.first]
+        own = {v for op in rest for v in op.results}
+        if any(op.name in ("set", "add_at") for op in self.first) or not any(op.name == "add_at" for op in rest):
+            return False
+        work, skip, latch = (self.func.new_block(name) for name in ("work", "skip", "next"))
+        head.ops = [op for op in head.ops if op in self.first]
+        work.ops = rest
+        for op in rest:
+            op.block = work
+        passed = [v for v in self.passed if v in own]
+        set_term(work, "jump", edges=[Edge(latch, passed)])
+        set_term(skip, "jump", edges=[Edge(latch, [self.kept[v] for v in passed])])
+        params = {v: latch.add_param(v.type, v.hint) for v in passed}
+        for op in (self.term, *(op for b in self.func.blocks if b not in (head, work, skip) for op in b.all_ops())):
+            op.replace_uses(params)
+        latch.term, self.term.block, head.term = self.term, latch, None
+        b = Builder(head, self.term.loc)
+        b.branch(any_nonzero(b, self.zs), work, [], skip, [])
+        return True
