@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import traceback
 from typing import Any
 
 import numpy as np
 import pytest
 
-from jitad import check_grads, grad, jit, spec
+from jitad import check_grads, grad, interpret, jit, spec
 
 
 def ordered(a: Any, b: Any, start: Any) -> Any:
@@ -312,3 +313,35 @@ def test_products_of_vectors_raise_what_python_raises(name: str) -> None:
             else:
                 assert compiled(*args) == pytest.approx(expected, rel=1e-12)
                 assert compiled.value_and_grad(*args)[0] == pytest.approx(expected, rel=1e-12)
+
+
+def squared(a: Any, b: Any, steps: int) -> Any:
+    """A matrix that each step replaces: its sizes are those of the argument in the first step only."""
+    n = len(a)
+    p = a.copy()
+    for _ in range(steps):
+        product = np.zeros((n, n))
+        for i in range(n):
+            for j in range(n):
+                for k in range(n):
+                    product[i, j] += p[i, k] * b[k, j]
+        p = product
+    return np.sum(p * p)
+
+
+def test_products_of_matrices_that_a_loop_replaces() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(9, 9)), rng.normal(size=(9, 9))
+    f = jit(squared, grad=(0, 1))
+    for steps in (0, 1, 3):
+        assert f(a, b, steps) == pytest.approx(squared(a, b, steps), rel=1e-13)
+        for got, want in zip(f.grad(a, b, steps), interpret(grad(squared, (0, 1)), a, b, steps), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-11)
+    assert "matmul" in f.inspect("optimized", a, b, 3)
+    assert f(a[:, :7], b, 0) == pytest.approx(squared(a[:, :7], b, 0), rel=1e-13)
+    assert f(a, rng.normal(size=(12, 11)), 2) > 0.0
+    for wrong in ((a[:, :7], b), (a, b[:8]), (a, b[:, :8])):
+        with pytest.raises(IndexError) as expected:
+            squared(*wrong, 2)
+        with pytest.raises(IndexError, match=re.escape(str(expected.value))):
+            f(*wrong, 2)

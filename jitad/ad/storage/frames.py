@@ -39,9 +39,11 @@ class Frames(Saving):
         read_again(self.forward, self.bars, self._at_hand)
         compute_there(self.forward, self.bars, self._uncounted)
         read = sorted(self._read_across(), key=self._position)
-        only = self._only_compared(read)
-        for v in [v for v in read if v not in only]:
+        only, quotients = self._only_compared(read), self._only_divided(read)
+        for v in [v for v in read if v not in only and v not in quotients]:
             self._decide(v)
+        for v, products in quotients.items():
+            self._divide_again(v, products)
         self._compare_there([v for v in read if v in only])
         for back in self.loops:
             self._keep_in_loop(back)
@@ -102,6 +104,44 @@ class Frames(Saving):
         there = all(u.const is not None or u.block in self.forward and self._dominates(u.block, home)
                     for u in op.operands)
         return home if there else None
+
+    # --- quotients ------------------------------------------------------------------------------------
+
+    def _only_divided(self, read: list[Value]) -> dict[Value, list[Op]]:
+        """Quotients ``x / y`` of which the reverse sweep reads only the products with ``1 / y``.
+
+        These are the derivatives by the denominator.
+        """
+        found: dict[Value, list[Op]] = {v: [] for v in read if v.op is not None and v.op.name == "div"
+                                        and v.op.operands[0].const is None and v.op.operands[0].type == v.type
+                                        and v.block in self.sweep.forward and self.level(v) not in (None, *self.reruns)}
+        for block in (*self.bars, *self.original) if found else ():
+            for op in block.all_ops():
+                for v in [v for v in op.used() if v in found]:
+                    if block not in self.original and _is_over(op, v):
+                        found[v].append(op)
+                    else:
+                        del found[v]
+        return found
+
+    def _divide_again(self, v: Value, products: list[Op]) -> None:
+        """Compute ``x`` again and multiply it, in place of saving ``x / y``, if that saves nothing more."""
+        if self._free_of_memory(v):
+            return
+        assert v.op is not None
+        x = v.op.operands[0]
+        blocks = self.readers.pop(v)
+        self.readers[x] = self.readers.get(x, set()) | blocks
+        if not self._free_of_memory(x):
+            self.readers[v] = blocks
+            self._decide(v)
+            return
+        for op in products:
+            assert op.block is not None
+            quotient = Op("mul", [u if u is not v else x for u in op.operands], [v.type], loc=op.loc)
+            quotient.block = op.block
+            op.block.ops.insert(op.block.ops.index(op), quotient)
+            op.operands = [u if u is not v else quotient.result for u in op.operands]
 
     # --- rewriting ------------------------------------------------------------------------------------
 
@@ -252,3 +292,12 @@ class Frames(Saving):
         if v in self.in_rows or self.plan.get(v) == REDONE:
             return True
         return op is not None and op.name in ("const", "undef", "stack_empty")
+
+
+def _is_over(op: Op, v: Value) -> bool:
+    """True if ``op`` multiplies the quotient ``v = x / y`` by ``1 / y``."""
+    if op.name != "mul" or v.op is None or op.operands[0] is op.operands[1] or op.result.type != v.type:
+        return False
+    other = next(u for u in op.operands if u is not v)
+    return other.op is not None and other.op.name == "div" and other.op.operands[0].const == 1.0 \
+        and other.op.operands[1] is v.op.operands[1]

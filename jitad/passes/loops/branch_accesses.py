@@ -182,7 +182,8 @@ def _relaxes(arms: Arms, dom: Dominators) -> bool:
     """True if an element is replaced by a smaller or larger value that takes long to compute from other elements.
 
     As in a fast sweep for distances: behind the join each iteration would wait for what the one before has stored.
-    The branch is predicted, and most iterations store nothing.
+    The branch is predicted, and most iterations store nothing.  So it is along the edges of a graph, however the value
+    is computed: their ends are read, so that there are no vectors, and one may have been stored just before.
     """
     stores = [op for b in arms.between for op in b.ops if op.name == "set"]
     test = arms.head.term.operands[0].op if arms.head.term is not None and stores else None
@@ -192,7 +193,7 @@ def _relaxes(arms: Arms, dom: Dominators) -> bool:
         array, new, *index = op.operands
         old = next((v.op for v in test.operands if v is not new), None)
         if new in test.operands and old is not None and old.name == "get" and old.operands == [array, *index] \
-                and _delay(arms, dom, array, new) > LATE:
+                and _delay(arms, dom, array, new) > (0 if is_scattered(op, arms.loop) else LATE):
             return True
     return False
 

@@ -28,6 +28,7 @@ import functools
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ..analysis.affine import AffineForms
 from ..analysis.loops import Loop, loop_forest
@@ -35,6 +36,8 @@ from .regular import Regular, is_fixed
 
 NEAR = 1 << 30
 """The bound of constants in an index.  Sizes of arrays are far below 2⁶², so that sums of both do not wrap."""
+MOST_JOINED = 8
+"""The most values that are followed from a carried size."""
 NEVER = 1 << 62
 """The time of what is not executed, later than any iteration of a loop that fails."""
 
@@ -103,7 +106,7 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
     if test.name != "lt" or op.attrs["exc"] not in index_errors:
         return None
     index, size = test.operands
-    if size.block in outer.blocks or size.op is None or not _is_size(size.op):
+    if size.block in outer.blocks or not _is_size(size, regular.dom):
         return None
     form = forms.of(index)
     counters = {regular.known[x].iv: x for x in around}
@@ -115,9 +118,22 @@ def _index_check(regular: Regular, forms: AffineForms, outer: Loop, op: Op, inde
     return _IndexCheck(op, form.constant, loops, size, around)
 
 
-def _is_size(op: Op) -> bool:
-    """True if ``op`` is the size of an array, or a constant that may be one."""
-    return op.name == "dim" or op.name == "const" and 0 <= op.attrs["value"] < NEAR
+def _is_size(v: Value, dom: Dominators) -> bool:
+    """True for the size of an array, also of one that a loop replaces by another, or a constant that may be one."""
+    todo, seen = [v], set[Value]()
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if v.op is None:
+            passed = dom.arguments(v) if v.owner in dom.preds and len(seen) <= MOST_JOINED else []
+            if not passed or None in passed:
+                return False
+            todo += [a for a in passed if a is not None]
+        elif v.op.name != "dim" and not (v.op.name == "const" and 0 <= v.op.attrs["value"] < NEAR):
+            return False
+    return True
 
 
 def _move(regular: Regular, loop: Loop, checks: list[_IndexCheck]) -> None:

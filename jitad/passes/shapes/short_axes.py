@@ -105,6 +105,8 @@ class _Slice:
             return b.get(v, k)
         left = [n for i, n in enumerate(b.dims(v)) if i != axis]
         if v.op is not None and v.op.name == "reshape" and (source := _without_ones(v.op.operands[0], t)) is not None:
+            if t.dims[axis] == 1:                        # the source has no such axis
+                return b.reshape(source, *left)
             v, axis = source, sum(n != 1 for n in t.dims[:axis])
         spec = [x for i, n in enumerate(b.dims(v)) for x in ((k, 1, 1) if i == axis else (0, n, 1))]
         return b.reshape(b.slice(v, *spec), *left)
