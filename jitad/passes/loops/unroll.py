@@ -35,7 +35,8 @@ MOST_OPS_OF_NEST = 300
 MOST_LOOKUPS, MOST_OPS_OF_LOOKUPS = 16, 400
 """The same for loops that look something up in a tuple or an array of literals.
 
-``cx[k]`` is a chain of selections, or a load, unless ``k`` is constant.  A step of a lattice Boltzmann method with nine velocities took twice as long as C.
+``cx[k]`` is a chain of selections, or a load, unless ``k`` is constant.  A step of a lattice Boltzmann method with nine
+velocities took twice as long as C.
 """
 INTEGERS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "maximum": max, "minimum": min}
