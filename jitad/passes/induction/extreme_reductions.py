@@ -197,5 +197,5 @@ def _joined(b: Builder, extremes: list[Extreme], passed: dict[Value, Value], fir
             chosen = b.emit(extreme.test.name, *pair)
             results[p] = b.select(chosen, p, first[a])
             if not has_no_sign(extreme.new):
-                zeros = b.or_(zeros, b.and_(chosen, b.eq(p, 0.0)))
+                zeros = b.or_(zeros, b.and_(b.eq(p, 0.0), chosen))    # zeros are rare: tested first
     return results, zeros

@@ -1,6 +1,8 @@
 """Loop-invariant code motion: moves ops with loop-invariant operands to the preheader of a rotated loop.
 
-The preheader runs only if the loop does.  Cheap scalar arithmetic may always be moved.  Ops that rely on a ``check``
+The preheader runs only if the loop does.  Cheap scalar arithmetic may always be moved, and costly arithmetic, as an
+exponential, also if an inner loop needs it and nothing but its trip count decides whether it is executed: that loop
+seldom has no iteration at all, and the exponential is computed once at most.  Ops that rely on a ``check``
 (reads with indices in bounds, array ops with sizes that agree) move only if each iteration executes them, and if no
 effect that stays in the loop precedes them.  The same holds for checks.
 
@@ -19,7 +21,7 @@ from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
-from ..analysis.loops import Loop, loop_forest, raising_blocks
+from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
 
 FIXED = frozenset("push pop stack_empty".split())
 """Ops that do not move: a push and a pop are paired by their positions."""
@@ -69,9 +71,10 @@ class _Hoister:
         assert preheader is not None and latch is not None
         for block in sorted(self.loop.blocks, key=self.dom.number.__getitem__):
             always = self.dom.dominates(block, latch)
+            needed = always or self._enters_loop(block, latch)
             kept = []
             for op in block.ops:
-                if self._invariant(op) and self._may_move(op, always):
+                if self._invariant(op) and self._may_move(op, always, needed):
                     op.block = preheader
                     preheader.ops.append(op)
                     continue
@@ -90,7 +93,21 @@ class _Hoister:
         blocks = self.loop.blocks
         return all(v.block not in blocks for v in op.operands)
 
-    def _may_move(self, op: Op, always: bool) -> bool:
+    def _enters_loop(self, block: Block, latch: Block) -> bool:
+        """True for the preheader of an inner loop that each iteration enters, unless it has no iteration."""
+        inner = next((x for x in self.loop.children if x.preheader is block), None)
+        known = counted(inner) if inner is not None else None
+        if known is None or len(self.dom.preds[block]) != 1:
+            return False
+        guard = self.dom.preds[block][0]
+        term = guard.term
+        if term is None or term.name != "branch" or term.edges[0].block is not block:
+            return False
+        holds = term.operands[0].op
+        return (self.dom.dominates(guard, latch) and holds is not None and holds.name == "lt"
+                and holds.operands[0].const == 0 and holds.operands[1] is known.trip)
+
+    def _may_move(self, op: Op, always: bool, needed: bool) -> bool:
         definition = OPS[op.name]
         if op.name in FREE:
             return True
@@ -100,5 +117,5 @@ class _Hoister:
             limit = Before.INDEX_CHECKS if op.attrs["exc"] in self.index_errors else Before.NOTHING
             return always and self.before <= limit
         if definition.elementwise and all(isinstance(v.type, Scalar) for v in op.operands):
-            return always or definition.cost < EXPENSIVE
+            return needed or definition.cost < EXPENSIVE
         return always and self.before < Before.ANYTHING

@@ -15,6 +15,7 @@ array is built before that op.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ...ir.builder import Builder
@@ -42,6 +43,8 @@ MOST_GROWTH = 4000
 MEAN_GROWTH = 6
 """A function keeps all its arrays if splitting yields more than ``MOST_GROWTH`` scalar ops, and on average more than
 ``MEAN_GROWTH`` for each op that is replaced."""
+FEW = 4
+"""The most elements of a row that are loaded one by one without a cost: a loop over them loads them as well."""
 ROUNDS = 8
 """The most rounds of weighing webs against each other.  Any number of rounds gives a correct program."""
 UPDATES = frozenset("set add_at set_slice add_slice copy".split())
@@ -182,7 +185,12 @@ class _Weighing:
             self.plan.drop(web)
 
     def _loads_are_free(self, v: Value) -> bool:
-        """True if loading the elements of an array counts as free: it is a parameter or a view, outside loops."""
+        """True if loading the elements of an array counts as free.
+
+        It is a parameter or a view, outside loops; or a row of few elements, as a point.
+        """
+        if v.op is not None and v.op.name == "get" and math.prod(n or 0 for n in dims_of(v.type)) <= FEW:
+            return True
         return self.weight[v.block] == 1 and (v.op is None or OPS[v.op.name].view)
 
     def _uses(self, op: Op, weight: int) -> None:
