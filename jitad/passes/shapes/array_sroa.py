@@ -15,6 +15,7 @@ array is built before that op.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ...ir.builder import Builder
@@ -42,6 +43,8 @@ MOST_GROWTH = 4000
 MEAN_GROWTH = 6
 """A function keeps all its arrays if splitting yields more than ``MOST_GROWTH`` scalar ops, and on average more than
 ``MEAN_GROWTH`` for each op that is replaced."""
+SHORT = 9
+"""The most elements of a point, a quaternion or a small matrix."""
 ROUNDS = 8
 """The most rounds of weighing webs against each other.  Any number of rounds gives a correct program."""
 UPDATES = frozenset("set add_at set_slice add_slice copy".split())
@@ -174,9 +177,10 @@ class _Weighing:
         All uses of a web without block parameters are known at its first op.
         """
         web = self.plan.web[op.result]
-        for v in op.operands:
-            if is_small(v.type) and v not in self.plan.split and not self._loads_are_free(v):
-                self.gain[web] -= self.weight[v.block]                    # its elements are loaded
+        loaded = [v for v in op.operands if is_small(v.type) and v not in self.plan.split
+                  and not self._loads_are_free(v)]
+        for v in loaded if len(loaded) > 1 or not all(map(self._is_short, loaded)) else ():
+            self.gain[web] -= self.weight[v.block]                        # its elements are loaded
         self.left[web] -= 1
         if self.left[web] == 0 and self.gain[web] <= 0:
             self.plan.drop(web)
@@ -184,6 +188,10 @@ class _Weighing:
     def _loads_are_free(self, v: Value) -> bool:
         """True if loading the elements of an array counts as free: it is a parameter or a view, outside loops."""
         return self.weight[v.block] == 1 and (v.op is None or OPS[v.op.name].view)
+
+    def _is_short(self, v: Value) -> bool:
+        """True for a view of few elements: they are loaded, but the result is not stored; longer ones are vectors."""
+        return v.op is not None and OPS[v.op.name].view and math.prod(dims_of(v.type)) <= SHORT
 
     def _uses(self, op: Op, weight: int) -> None:
         plan = self.plan
