@@ -43,8 +43,8 @@ MOST_GROWTH = 4000
 MEAN_GROWTH = 6
 """A function keeps all its arrays if splitting yields more than ``MOST_GROWTH`` scalar ops, and on average more than
 ``MEAN_GROWTH`` for each op that is replaced."""
-SHORT = 9
-"""The most elements of a point, a quaternion or a small matrix."""
+LONG = 10
+"""The elements of a view that is not split: more than those of a point, a quaternion or a small matrix."""
 ROUNDS = 8
 """The most rounds of weighing webs against each other.  Any number of rounds gives a correct program."""
 UPDATES = frozenset("set add_at set_slice add_slice copy".split())
@@ -191,7 +191,7 @@ class _Weighing:
 
     def _is_short(self, v: Value) -> bool:
         """True for a view of few elements: they are loaded, but the result is not stored; longer ones are vectors."""
-        return v.op is not None and OPS[v.op.name].view and math.prod(dims_of(v.type)) <= SHORT
+        return v.op is not None and OPS[v.op.name].view and math.prod(d or LONG for d in dims_of(v.type)) < LONG
 
     def _uses(self, op: Op, weight: int) -> None:
         plan = self.plan

@@ -140,7 +140,8 @@ def _worthwhile(func: Function, likely: Sequence[Likely]) -> list[Likely]:
 def _parts(func: Function, solver: Solver, sizes: Mapping[Size, Likely]) -> dict[Size, Size]:
     """The small sizes of slices from the beginning of an axis, ``minimum(3, n)``, by the size of that axis."""
     found: dict[Size, Size] = {}
-    for op in (op for b in func.blocks for op in b.ops if op.name == "minimum"):
+    counts = dict.fromkeys(v for b in func.blocks for op in b.ops if op.name == "slice" for v in op.operands[2::3])
+    for op in (v.op for v in counts if v.op is not None and v.op.name == "minimum"):
         x, y = op.operands if op.operands[0].const is None else op.operands[::-1]
         if y.const in SIZES and x.op is not None and x.op.name == "dim":
             size = _size(solver, (x.op.operands[0], x.op.attrs["axis"]))
