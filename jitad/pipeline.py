@@ -145,9 +145,9 @@ def _on_nests(change: Callable[[Module], bool]) -> _Step:
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
 
-def _nest_joins(module: Module) -> bool:
+def _nest_joins(module: Module, stored: bool = False) -> bool:
     """A join for each branch, for passes that look for one: they serve vectors."""
-    return not module.gpu and nest_joins(module)
+    return not module.gpu and nest_joins(module, stored)
 
 
 def _similar_loops(module: Module) -> bool:
@@ -198,6 +198,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
+    ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", _CSE),
     ("adjoint", "common_arithmetic", _Step(common_arithmetic)),

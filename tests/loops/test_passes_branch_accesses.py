@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -248,3 +249,29 @@ def test_forces_stay_on_their_side() -> None:
     assert all("add_at" not in part.split("^join", 1)[1] for part in loops[1:] if "^join" in part)
     np.testing.assert_allclose(f(x, pairs), within_reach(x, pairs), rtol=1e-12)
     check_grads(lambda y: np.sum(within_reach(y, pairs) * np.arange(12.0)), (x,))
+
+
+def fluxes(q: Any, out: Any) -> float:
+    """Three cases for each of three components: every path stores, so that nothing but selections is left."""
+    for i in range(1, len(q)):
+        low = min(q[i - 1, 0], q[i, 0]) - 0.4
+        high = max(q[i - 1, 0], q[i, 0]) + 0.3
+        for k in range(3):
+            left, right = q[i - 1, k] * q[i - 1, k], q[i, k] * 0.5
+            if low >= 0.0:
+                out[i, k] = left
+            elif high <= 0.0:
+                out[i, k] = right
+            else:
+                out[i, k] = (high * left - low * right + low * high * (q[i, k] - q[i - 1, k])) / (high - low)
+    return np.sum(out * out)
+
+
+def test_paths_that_all_store_become_selections() -> None:
+    rng = np.random.default_rng(7)
+    q = rng.normal(size=(40, 3))
+    f = jit(lambda q: fluxes(q, np.zeros((len(q), 3))), grad=True)
+    assert f(q) == pytest.approx(fluxes(q, np.zeros((40, 3))), rel=1e-13)
+    text = str(f.inspect("optimized", q))
+    assert not re.search(r"\^(then|else)", text) and len(re.findall("select", text)) >= 6
+    check_grads(f, (q,), order=1, modes=("rev",))

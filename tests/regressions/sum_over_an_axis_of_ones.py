@@ -1,4 +1,4 @@
-"""A sum along a short axis took a vector that is broadcast along it, ``p[None]``, for a matrix, and read one element."""
+"""A sum along a short axis took a vector that is broadcast along it, ``p[None]``, for a matrix, and read an element."""
 
 import numpy as np
 

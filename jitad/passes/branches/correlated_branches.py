@@ -33,9 +33,10 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Module, Value
-from ...ir.types import Scalar
+from ...ir.ops import OPS
+from ...ir.types import Array, Scalar
 from ..analysis.cfg import Mapping, append, merge_chains, remove_unreachable, set_term
-from ..analysis.loops import LoopForest, loop_forest
+from ..analysis.loops import Loop, LoopForest, loop_forest
 from ..analysis.ssa import Reaching
 
 MOST_OPS = 32
@@ -106,6 +107,8 @@ def _pair(forest: LoopForest, join: Block, heads: set[Block]) -> Pair | None:
         return None
     if loop is None or forest.loop_of(first) is not loop or any(dom.dominates(first, x.head) for x in loop.children):
         return None
+    if _become_selections(forest, loop, first, join):
+        return None
     targets, ends = [e.block for e in first.term.edges], [e.block for e in term.edges]
     if targets[0] is targets[1] or any(len(dom.preds[b]) != 1 or b in heads for b in ends) or ends[0] is ends[1]:
         return None
@@ -120,6 +123,21 @@ def _pair(forest: LoopForest, join: Block, heads: set[Block]) -> Pair | None:
                 return None
             sides[side].append(edge)
     return Pair(join, sides) if sides[0] and sides[1] else None
+
+
+def _become_selections(forest: LoopForest, loop: Loop, first: Block, join: Block) -> bool:
+    """True if both branches choose between formulas, and what is stored in between waits for no branch.
+
+    They become selections (``if_conversion``), and the loop vectors.  With the stores on its sides a branch stays.
+    """
+    stores = any(op.name in ("set", "add_at") for op in join.ops)
+    if loop.children or not stores:
+        return False
+    dom = forest.dom
+    behind = {b for e in (join.term.edges if join.term else ()) for b in (e.block,) if len(dom.preds[b]) == 1}
+    sides = [b for b in loop.blocks if b is not first and dom.dominates(first, b) and not dom.dominates(join, b)]
+    return all(op.name == "const" or OPS[op.name].elementwise and all(isinstance(v.type, Scalar) for v in op.operands)
+               for b in (*sides, *behind) for op in b.ops)
 
 
 def _side(dom: Dominators, first: Block, source: Block, edge: Edge, targets: list[Block]) -> int | None:
@@ -176,23 +194,27 @@ def _before_loops(forest: LoopForest, block: Block, join: Block) -> Block:
     return block
 
 
-def nest_joins(module: Module) -> bool:
-    """Nest the joins in every innermost loop; returns True if there were any."""
-    return any([_nest(func, blocks, loop.head) for func in module.functions.values()
+def nest_joins(module: Module, stored: bool = False) -> bool:
+    """Nest the joins in every innermost loop; returns True if there were any.
+
+    ``stored``: only those where every path has stored an element, as the sides of an ``elif`` do.
+    """
+    return any([_nest(func, blocks, loop.head, stored) for func in module.functions.values()
                 for forest in (loop_forest(func),) for loop in forest.loops if not loop.children
                 for blocks in (forest.dom.in_order(loop.blocks),)])
 
 
-def _nest(func: Function, blocks: list[Block], head: Block) -> bool:
+def _nest(func: Function, blocks: list[Block], head: Block, stored: bool) -> bool:
     incoming: dict[Block, list[Edge]] = {b: [] for b in blocks if b is not head}
     for b in blocks:
         for e in b.term.edges if b.term is not None else ():
             incoming.get(e.block, []).append(e)
+    wanted = {b for b, edges in incoming.items() if not stored or _stored_by_all(b, edges)}
     changed = False
     for b in reversed(blocks):                               # inner branches first
         ends = [_end(e, incoming) for e in b.term.edges] if b.term is not None and b.term.name == "branch" else []
         join = ends[0].block if ends else head
-        if join not in incoming or join is not ends[1].block or len(incoming[join]) < 3:
+        if join not in wanted or join is not ends[1].block or len(incoming[join]) < 3:
             continue
         middle = func.new_block("join")
         params = [middle.add_param(p.type, p.hint) for p in join.params]
@@ -205,6 +227,12 @@ def _nest(func: Function, blocks: list[Block], head: Block) -> bool:
         incoming[middle] = ends
         changed = True
     return changed
+
+
+def _stored_by_all(join: Block, edges: list[Edge]) -> bool:
+    """True if an array arrives at ``join`` from a store on each path."""
+    passed = [[e.argument(p) for e in edges] for p in join.params if isinstance(p.type, Array)]
+    return any(all(v is not None and v.op is not None and v.op.name in ("set", "add_at") for v in vs) for vs in passed)
 
 
 def _end(edge: Edge, incoming: dict[Block, list[Edge]]) -> Edge:

@@ -33,9 +33,10 @@ MOST_OPS_OF_NEST = 300
 """The same for a nest whose inner trip counts change: De Boor's recursion for points in space has 210."""
 
 MOST_LOOKUPS, MOST_OPS_OF_LOOKUPS = 16, 400
-"""The same for loops that look something up in a tuple: ``cx[k]`` is a chain of selections unless ``k`` is constant.
+"""The same for loops that look something up in a tuple or an array of literals.
 
-A step of a lattice Boltzmann method with nine velocities took twice as long as C.
+``cx[k]`` is a chain of selections, or a load, unless ``k`` is constant.  A step of a lattice Boltzmann method with nine
+velocities took twice as long as C.
 """
 INTEGERS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "maximum": max, "minimum": min}
@@ -122,11 +123,27 @@ def _is_small(loop: Loop, blocks: list[Block], trip: int) -> bool:
         if op.results and all(v in fixed or v.const is not None for v in op.operands):
             fixed.update(op.results)
             lookups += op.name == "select"
+        elif op.name == "get" and all(v in fixed or v.const is not None for v in op.operands[1:]) \
+                and _is_literal(op.operands[0]):
+            fixed.update(op.results)
+            lookups += LEAST_LOOKUPS
     whole = all(isinstance(v.type, Scalar) and not is_float(v.type) for op in ops for v in op.results)
     if trip <= (MOST_STEPS if whole else MOST_ITERATIONS) and trip * len(ops) <= MOST_OPS:
         return True
     size = sum(1 for op in ops if not op.results or op.results[0] not in fixed)
     return lookups >= LEAST_LOOKUPS and trip * size <= MOST_OPS_OF_LOOKUPS
+
+
+def _is_literal(array: Value) -> bool:
+    """True for an array of a literal size whose elements are stored one by one, all of them constants."""
+    for _ in range(MOST_LOOKUPS + 1):
+        op = array.op
+        if op is None or op.name != "set":
+            return op is not None and op.name == "empty"
+        if any(v.const is None for v in op.operands[1:]):
+            return False
+        array = op.operands[0]
+    return False
 
 
 def _unroll_loop(func: Function, loop: Loop, blocks: list[Block], trip: int) -> None:
