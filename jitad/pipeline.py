@@ -49,6 +49,7 @@ from .passes.induction.induction_variables import induction_variables
 from .passes.induction.invariant_tables import invariant_tables
 from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_counters import loop_counters
+from .passes.induction.residue_classes import residue_classes
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
 from .passes.induction.unread_choices import unread_choices
@@ -196,6 +197,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
+    ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
@@ -321,6 +323,7 @@ NOT_ON_GPU = frozenset((
     "dot_products",
     "arg_reductions",
     "index_set_splitting",
+    "residue_classes",
     "invariant_tables",
     "dead_stores",
     "loop_load_elimination",

@@ -251,6 +251,32 @@ def test_forces_stay_on_their_side() -> None:
     check_grads(lambda y: np.sum(within_reach(y, pairs) * np.arange(12.0)), (x,))
 
 
+def crossings(x: Any, y: Any) -> float:
+    """Each condition that holds puts a quotient at the next place of a list."""
+    at, total = np.zeros(3), 0.0
+    for i in range(1, len(x)):
+        n = 0
+        if x[i] > 0.0:
+            at[n] = x[i] / (x[i] + y[i] * y[i] + 1.0)
+            n += 1
+        if x[i - 1] > 0.0:
+            at[n] = y[i] / (x[i - 1] + 2.0)
+            n += 1
+        if n > 1:
+            total += at[0] * at[1]
+    return total
+
+
+def test_a_list_that_an_iteration_fills_is_stored_where_a_condition_holds() -> None:
+    for n in SIZES:
+        x, y = RNG.normal(size=n), RNG.normal(size=n)
+        assert jit(crossings)(x, y) == pytest.approx(crossings(x, y), rel=1e-12)
+    check_grads(crossings, (x, y), order=2)
+    text = jit(crossings).inspect("adjoint", x, y)
+    second = text[:text.rindex(" = set ")]
+    assert "^then" in second[second.rindex("\n^"):]
+
+
 def fluxes(q: Any, out: Any) -> float:
     """Three cases for each of three components: every path stores, so that nothing but selections is left."""
     for i in range(1, len(q)):

@@ -45,7 +45,21 @@ def stored(x: Any, p: Any) -> float:
     return np.sum(out * x) + np.sum(sums ** 2)
 
 
-PROGRAMS = [likelihood, two_states, stored]
+def chosen(x: Any, p: Any) -> float:
+    """A side of a branch has the check and the function of the state: a partial likelihood, in lanes up to there."""
+    risk, total = 0.0, 0.0
+    for i in range(len(x)):
+        eta = 0.0
+        for j in range(len(p)):
+            eta += (x[i] - j) * p[j]
+        risk += math.exp(eta)
+        if x[i] > 0.2:
+            total += eta - math.log(risk)
+    return total
+
+
+PROGRAMS = [likelihood, two_states, stored, chosen]
+NAMES = [f.__name__ for f in PROGRAMS]
 
 
 def data(n: int) -> tuple[Any, Any]:
@@ -54,7 +68,7 @@ def data(n: int) -> tuple[Any, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("f", PROGRAMS, ids=["likelihood", "two_states", "stored"])
+@pytest.mark.parametrize("f", PROGRAMS, ids=NAMES)
 def test_values_and_derivatives(f: Callable[..., float], n: int) -> None:
     x, p = data(n)
     assert jit(f)(x, p) == pytest.approx(f(x, p), rel=1e-12)
@@ -65,7 +79,7 @@ def test_values_and_derivatives(f: Callable[..., float], n: int) -> None:
             np.testing.assert_allclose(bar, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("f", PROGRAMS, ids=["likelihood", "two_states", "stored"])
+@pytest.mark.parametrize("f", PROGRAMS, ids=NAMES)
 def test_recurrence_runs_ahead(f: Callable[..., float]) -> None:
     assert "^strip" in jit(f).inspect("optimized", *data(40))
 
@@ -93,6 +107,17 @@ def test_failures_are_raised(f: Callable[..., float], first: int) -> None:
     with pytest.raises(ValueError) as found:
         jit(f)(*args)
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("at", (3, 511, 512, 900))
+def test_only_the_side_that_is_taken_raises(at: int) -> None:
+    """The risk is zero in all iterations; its logarithm is taken in one."""
+    jitted, x, p = jit(chosen), np.full(1000, -1.0), np.array([0.0, 1e6])
+    assert jitted(x, p) == 0.0
+    x[at] = 0.5
+    with pytest.raises(ValueError, match="math domain error"):
+        jitted(x, p)
+    assert jitted(x, p * 1e-6) == pytest.approx(chosen(x, p * 1e-6), rel=1e-12)
 
 
 def test_indices_that_are_checked_stay_in_order() -> None:

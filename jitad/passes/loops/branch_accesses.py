@@ -31,7 +31,7 @@ from ...ir.uses import ops_of
 from ..analysis.affine import Affine
 from ..analysis.branches import Arms, arms_of, compares_floats, is_scattered
 from ..analysis.facts import Walk
-from ..analysis.loops import loop_forest
+from ..analysis.loops import Loop, loop_forest
 from ..analysis.sizes import Size, Solver
 from .branch_stores import sink_updates
 
@@ -43,6 +43,8 @@ LATE = EXPENSIVE
 """The cost of an update beyond which the next iteration should not wait for it."""
 LEAST = 12
 """The cost of sides that keep their updates if these are at indices that are read: about that of a misprediction."""
+LEAST_CHOSEN = 4
+"""The same if a branch before has chosen the indices: a store and a load that waits for it are spared as well."""
 
 
 def branch_accesses(module: Module, derived: bool = False) -> bool:
@@ -172,10 +174,19 @@ def _scatters(arms: Arms) -> bool:
     """True if costly sides update elements at indices that are read, as forces between neighbours in a list.
 
     The updates prevent vectors: behind the join they would be made for every pair, also those that are out of reach.
+    So are those of a list that an iteration fills, one element for each condition that holds: behind the join the next
+    condition would wait for the store.  Cheaper sides are worth a misprediction less.
     """
-    if sum(OPS[op.name].cost for b in arms.between for op in b.ops) <= LEAST:
+    updates = [op for b in arms.between for op in b.ops if op.name in ("set", "add_at")]
+    least = LEAST_CHOSEN if any(_is_chosen(op, arms.loop) for op in updates) else LEAST
+    if sum(OPS[op.name].cost for b in arms.between for op in b.ops) <= least:
         return False
-    return any(is_scattered(op, arms.loop) for b in arms.between for op in b.ops if op.name in ("set", "add_at"))
+    return least < LEAST or any(is_scattered(op, arms.loop) for op in updates)
+
+
+def _is_chosen(update: Op, loop: Loop) -> bool:
+    """True if the index is what a branch before it in the same iteration has chosen."""
+    return any(v.op is None and v.block in loop.blocks and v.block is not loop.head for v in update.operands[2:])
 
 
 def _relaxes(arms: Arms, dom: Dominators) -> bool:

@@ -43,8 +43,9 @@ MOST_GROWTH = 4000
 MEAN_GROWTH = 6
 """A function keeps all its arrays if splitting yields more than ``MOST_GROWTH`` scalar ops, and on average more than
 ``MEAN_GROWTH`` for each op that is replaced."""
-LONG = 10
-"""The elements of a view that is not split: more than those of a point, a quaternion or a small matrix."""
+FEW = 9
+"""The most elements of a row or a small matrix that are loaded one by one without a cost: a loop over them loads them
+as well."""
 ROUNDS = 8
 """The most rounds of weighing webs against each other.  Any number of rounds gives a correct program."""
 UPDATES = frozenset("set add_at set_slice add_slice copy".split())
@@ -177,21 +178,21 @@ class _Weighing:
         All uses of a web without block parameters are known at its first op.
         """
         web = self.plan.web[op.result]
-        loaded = [v for v in op.operands if is_small(v.type) and v not in self.plan.split
-                  and not self._loads_are_free(v)]
-        for v in loaded if len(loaded) > 1 or not all(map(self._is_short, loaded)) else ():
-            self.gain[web] -= self.weight[v.block]                        # its elements are loaded
+        for v in op.operands:
+            if is_small(v.type) and v not in self.plan.split and not self._loads_are_free(v):
+                self.gain[web] -= self.weight[v.block]                    # its elements are loaded
         self.left[web] -= 1
         if self.left[web] == 0 and self.gain[web] <= 0:
             self.plan.drop(web)
 
     def _loads_are_free(self, v: Value) -> bool:
-        """True if loading the elements of an array counts as free: it is a parameter or a view, outside loops."""
-        return self.weight[v.block] == 1 and (v.op is None or OPS[v.op.name].view)
+        """True if loading the elements of an array counts as free.
 
-    def _is_short(self, v: Value) -> bool:
-        """True for a view of few elements: they are loaded, but the result is not stored; longer ones are vectors."""
-        return v.op is not None and OPS[v.op.name].view and math.prod(d or LONG for d in dims_of(v.type)) < LONG
+        It is a parameter or a view, outside loops; or a row of few elements, as a point.
+        """
+        if v.op is not None and v.op.name == "get" and math.prod(n or 0 for n in dims_of(v.type)) <= FEW:
+            return True
+        return self.weight[v.block] == 1 and (v.op is None or OPS[v.op.name].view)
 
     def _uses(self, op: Op, weight: int) -> None:
         plan = self.plan

@@ -105,11 +105,15 @@ def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value
 
 
 def _is_work(op: Op, kinds: Kinds, accesses: list[Op]) -> bool:
-    """True for varying arithmetic of floats, and of integers in a loop in which LLVM would have to gather elements."""
-    if op.name == "add_at":
-        return kinds[op.operands[1]] == VARYING
+    """True for varying arithmetic of floats, and of other things in a loop in which LLVM would have to gather elements.
+
+    Those are integers, and a number that is added along a column, as by the adjoint of a sum of rows.
+    """
     t = op.results[0].type
     assert op.block is not None
+    if op.name == "add_at":
+        return kinds[op.operands[1]] == VARYING or \
+            op in accesses and _is_strided(kinds.forest.innermost[op.block], accesses)
     return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and kinds[op.results[0]] == VARYING and \
         (t.is_float or _is_strided(kinds.forest.innermost[op.block], accesses))
 

@@ -106,14 +106,18 @@ def _is_index_of_float(op: Op) -> bool:
     return isinstance(before, Scalar) and isinstance(after, Scalar) and before.is_float and not after.is_float
 
 
-def _tests_floats(condition: Value, head: Block) -> bool:
-    if condition.block is not head or condition.const is not None:
-        return False
+def _tests_floats(condition: Value, head: Block, sides: bool = True) -> bool:
+    """True if a condition compares floats.  With ``sides``, also what one side of a branch checks if it is taken.
+
+    Such a selection that is negated might test which side is taken, by an index.
+    """
     op = condition.op
-    if op is None:
+    if condition.block is not head or op is None or op.name == "const":
         return False
+    if op.name == "select":
+        return sides and all(v.const is True or _tests_floats(v, head) for v in op.operands[1:])
     if all(v.type == BOOL for v in op.operands):
-        return all(_tests_floats(v, head) for v in op.operands)
+        return all(_tests_floats(v, head, sides and op.name in ("and", "or")) for v in op.operands)
     return all(is_float_scalar(v.type) for v in op.operands)
 
 
