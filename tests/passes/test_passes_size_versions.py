@@ -83,6 +83,32 @@ def test_result_and_second_derivative() -> None:
     np.testing.assert_allclose(product(*at, v), differences, rtol=1e-6, atol=1e-8)
 
 
+def projected(cameras: Any, points: Any, which: Any, seen: Any) -> float:
+    """Parts of rows by slices with constant bounds: of a shorter row they are shorter."""
+    total = 0.0
+    for k in range(len(seen)):
+        c, x = cameras[which[k]], points[k]
+        turned = x * c[:3] + np.cross(c[:3], x) + c[3:6] / (1.0 + np.sum(c[:3] ** 2))
+        total += np.sum((turned[:2] / (2.0 + turned[2] ** 2) * c[-1] - seen[k]) ** 2)
+    return total
+
+
+def test_parts_of_longer_rows() -> None:
+    rng = np.random.default_rng(2)
+    f = jit(projected, grad=(0, 1))
+    with counted() as versions:
+        for n, k in ((20, 9), (18, 7), (4, 9), (3, 20)):
+            args = rng.normal(size=(5, k)), rng.normal(size=(n, 3)), rng.integers(-5, 5, n), rng.normal(size=(n, 2))
+            value, _ = f.value_and_grad(*args)
+            assert value == pytest.approx(projected(*args), rel=1e-12)
+    assert len(versions) == 1
+    with pytest.raises(ValueError, match=r"shapes|broadcast|sizes|dimension"):
+        f.value_and_grad(np.ones((5, 4)), *args[1:])
+    check_grads(lambda c, x: projected(c, x, args[2], args[3]), (args[0], args[1]), order=1)
+    fresh = rng.normal(size=(5, 9)), rng.normal(size=(17, 3)), rng.integers(0, 5, 17), rng.normal(size=(17, 2))
+    check_grads(lambda c, x: projected(c, x, *fresh[2:]), fresh[:2], order=1)
+
+
 def test_sizes_that_differ_are_told() -> None:
     f = jit(pairs, grad=True)
     f.value_and_grad(np.ones((20, 3)), np.ones((20, 3)), np.ones(3))

@@ -43,8 +43,9 @@ MOST_GROWTH = 4000
 MEAN_GROWTH = 6
 """A function keeps all its arrays if splitting yields more than ``MOST_GROWTH`` scalar ops, and on average more than
 ``MEAN_GROWTH`` for each op that is replaced."""
-FEW = 4
-"""The most elements of a row that are loaded one by one without a cost: a loop over them loads them as well."""
+FEW = 9
+"""The most elements of a row or a small matrix that are loaded one by one without a cost: a loop over them loads them
+as well."""
 ROUNDS = 8
 """The most rounds of weighing webs against each other.  Any number of rounds gives a correct program."""
 UPDATES = frozenset("set add_at set_slice add_slice copy".split())

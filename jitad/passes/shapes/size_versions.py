@@ -13,12 +13,13 @@ there (``array_sroa``), and loops over them are unrolled.  Any other size takes 
                                                          ^join(%result): return %result
 
 A function gets two versions only if literal sizes make a difference: if an operation on small arrays is in a loop, if a
-reduction goes over such an axis, or if an inner loop has such a length.
+reduction goes over such an axis, or if an inner loop has such a length.  Longer rows count if slices with constant
+bounds take parts of them, as ``camera[:3]`` and ``camera[3:6]``: whether these have three elements depends on the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,8 @@ from .shape_inference import retype
 
 SIZES = range(2, 5)
 """The sizes that get a version: coordinates, colours and quaternions."""
+LONGEST = 16
+"""The largest size of an axis that gets a version as slices take parts of it which have such sizes."""
 FEWEST = 16
 """A call is typical if an axis of some array, or an integer, has at least this size: smaller calls are quick anyway."""
 MOST_OPS = 1500
@@ -54,7 +57,8 @@ def suggest(func: Function, args: Sequence[Any]) -> None:
     """Note the small sizes of a call on the function that is called."""
     shapes = [x.shape if isinstance(x, np.ndarray) else () for x in args]
     if any(n >= FEWEST for shape in shapes for n in shape) or any(type(x) is int and x >= FEWEST for x in args):
-        found = tuple((i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape) if n in SIZES)
+        found = tuple((i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape)
+                      if SIZES.start <= n <= LONGEST)
         if found:
             func.attrs["likely"] = found
 
@@ -125,12 +129,28 @@ def _worthwhile(func: Function, likely: Sequence[Likely]) -> list[Likely]:
         p = func.params[i]
         if i not in func.own and isinstance(p.type, Array) and axis < p.type.rank and p.type.dims[axis] is None:
             sizes.setdefault(_size(solver, (p, axis)), (i, axis, n))
+    parts = _parts(func, solver, sizes)
+    sliced = set(parts.values())
+    sizes = {size: found for size, found in sizes.items() if found[2] in SIZES or size in sliced}
     ops = sum(len(b.ops) for b in func.blocks)
-    worthwhile = ops <= MOST_OPS and any(_differences(func, solver, sizes))
+    worthwhile = ops <= MOST_OPS and any(_differences(func, solver, sizes.keys() | parts))
     return list(sizes.values()) if worthwhile else []
 
 
-def _differences(func: Function, solver: Solver, sizes: Mapping[Size, Likely]) -> Iterator[bool]:
+def _parts(func: Function, solver: Solver, sizes: Mapping[Size, Likely]) -> dict[Size, Size]:
+    """The small sizes of slices from the beginning of an axis, ``minimum(3, n)``, by the size of that axis."""
+    found: dict[Size, Size] = {}
+    counts = dict.fromkeys(v for b in func.blocks for op in b.ops if op.name == "slice" for v in op.operands[2::3])
+    for op in (v.op for v in counts if v.op is not None and v.op.name == "minimum"):
+        x, y = op.operands if op.operands[0].const is None else op.operands[::-1]
+        if y.const in SIZES and x.op is not None and x.op.name == "dim":
+            size = _size(solver, (x.op.operands[0], x.op.attrs["axis"]))
+            if size in sizes:
+                found[op.result] = size
+    return found
+
+
+def _differences(func: Function, solver: Solver, sizes: Set[Size]) -> Iterator[bool]:
     """True for each operation or loop that is better off with literal sizes."""
     forest = loop_forest(func)
     for block in func.blocks:
@@ -158,7 +178,7 @@ def _reduced(op: Op, rank: int) -> Iterable[int]:
     return axes
 
 
-def _has_short_loop(forest: LoopForest, solver: Solver, sizes: Mapping[Size, Likely]) -> bool:
+def _has_short_loop(forest: LoopForest, solver: Solver, sizes: Set[Size]) -> bool:
     """True if an inner loop has one of the sizes as its length."""
     for loop in forest.loops:
         known = counted(loop) if loop.depth > 1 else None
