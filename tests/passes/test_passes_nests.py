@@ -345,3 +345,24 @@ def test_products_of_matrices_that_a_loop_replaces() -> None:
             squared(*wrong, 2)
         with pytest.raises(IndexError, match=re.escape(str(expected.value))):
             f(*wrong, 2)
+
+
+def carried_by_wind(u: Any, wind: Any, steps: int) -> Any:
+    now = u.copy()
+    for _ in range(steps):
+        new = now.copy()
+        for i in range(1, len(u) - 1):
+            if wind[i] > 0.0:
+                new[i] = now[i] - wind[i] * (now[i] - now[i - 1])
+            else:
+                new[i] = now[i] - wind[i] * (now[i + 1] - now[i])
+        now = new
+    return np.sum(now)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5])
+def test_a_loop_without_iterations_has_no_index_beyond_an_empty_array(n: int) -> None:
+    f, u = jit(carried_by_wind), np.linspace(-1.0, 1.0, n)
+    assert f(u, 0.3 * u, 4) == pytest.approx(carried_by_wind(u, 0.3 * u, 4), rel=1e-13)
+    with pytest.raises(IndexError, match="index 1 is out of bounds for axis 0 with size 1"):
+        f(np.zeros(4), np.zeros(1), 2)

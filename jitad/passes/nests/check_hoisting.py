@@ -252,9 +252,10 @@ class _InOrder:
     def _empty(self, c: _IndexCheck, own: bool = False) -> list[Value]:
         """For each loop that a check needs the condition that it has no iteration; the outermost loop is executed.
 
-        If the index is the counter of one loop, no iteration of that is too far: it counts only if it is asked for.
+        If the index is the counter of one loop, no iteration of that is too far: it counts only if it is asked for, or
+        if a constant is added, which may be beyond an array without elements.
         """
-        return [self.b.le(self._trip(x), 0) for x in c.around[:-1] if own or [x] != c.loops]
+        return [self.b.le(self._trip(x), 0) for x in c.around[:-1] if own or c.first or [x] != c.loops]
 
     def _check(self, c: _IndexCheck, holds: Value) -> None:
         b, test = self.b, c.op.operands[0].op
