@@ -54,7 +54,16 @@ def of_arrays(m: Any, v: Any) -> float:
     return np.sum(v * v)
 
 
-ALL = [shares, read_otherwise, of_one, of_arrays]
+def squared(m: Any, v: Any) -> float:
+    """The derivative of the angle reads the quotient twice in one op."""
+    v = v.copy()
+    for i in range(len(v)):
+        for j in range(len(v)):
+            v[j] = np.arctan2(v[j] * m[i, j] / (2.0 + m[j, i]), 1.0 + v[j])
+    return np.sum(v * v)
+
+
+ALL = [shares, read_otherwise, of_one, of_arrays, squared]
 RNG = np.random.default_rng(8)
 ARGS = (RNG.uniform(0.2, 1.5, (5, 5)), RNG.uniform(0.3, 1.2, 5))
 

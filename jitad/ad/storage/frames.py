@@ -117,7 +117,7 @@ class Frames(Saving):
                                         and v.block in self.sweep.forward and self.level(v) not in (None, *self.reruns)}
         for block in (*self.bars, *self.original) if found else ():
             for op in block.all_ops():
-                for v in [v for v in op.used() if v in found]:
+                for v in {v for v in op.used() if v in found}:       # an op may read it twice
                     if block not in self.original and _is_over(op, v):
                         found[v].append(op)
                     else:
