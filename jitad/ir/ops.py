@@ -26,6 +26,11 @@ from .type_rules import TypeRule, TypeRuleError, elementwise
 from .types import BOOL, STACK, Scalar, Type
 
 ORDERS = frozenset({"lt", "le", "gt", "ge"})
+COMPARISONS = ORDERS | {"eq", "ne"}
+MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+"""The comparison of exchanged operands."""
+NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+"""The comparison that holds where another one does not, unless an operand is NaN."""
 EXPENSIVE = 5
 """The cost of a division, in additions.  Ops of this cost or more are not computed speculatively."""
 TRANSCENDENTAL = 20

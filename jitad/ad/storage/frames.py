@@ -12,13 +12,13 @@ from itertools import islice
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import COMPARISONS, OPS
 from ...ir.types import I64, Array, Scalar
 from ...passes.analysis.loops import Loop
 from ..control_tape import LoopBack
 from .homes import FREE, KEPT, REDONE
 from .iteration_order import Reverse, order_free
-from .reuse_primals import COMPARISONS, compare_at, compared, compute_there, read_again
+from .reuse_primals import compare_at, compared, compute_there, read_again
 from .saving import Saving
 
 

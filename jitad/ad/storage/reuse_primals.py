@@ -14,13 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import COMPARISONS, OPS
 from ...ir.types import Scalar
 from ...passes.analysis.cfg import append
 
-COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 MOST_FOR_ONE = 3
-"""The most comparisons that are saved in place of one value: as many bytes as half a number of single precision."""
+"""The most comparisons that are saved in place of one value: fewer bytes than a number of single precision has."""
 
 Key = tuple[str, tuple[Value, ...]]
 

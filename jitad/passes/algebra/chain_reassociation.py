@@ -28,13 +28,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
+from ...ir.ops import ORDERS
 from ...ir.types import Scalar, dtype_of
 from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .late_choices import late_choices
 
 SUMS, PRODUCTS, EXTREMES = frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum", "maximum"})
-ORDER = frozenset({"lt", "le", "gt", "ge"})
 EXTREME = {True: "minimum", False: "maximum"}
 """By: the selection takes its first alternative if that is the lesser."""
 
@@ -146,14 +146,14 @@ def _name_extremes(order: list[Block], region: set[Block], is_number: Callable[[
     for op in (op for b in order for op in b.ops if op.name == "select" and is_number(op.result)):
         condition, x, y = op.operands
         test = condition.op
-        if test is not None and test.name in ORDER and set(test.operands) == {x, y}:
+        if test is not None and test.name in ORDERS and set(test.operands) == {x, y}:
             op.name = EXTREME[(test.name in ("lt", "le")) is (test.operands[0] is x)]
             op.operands, op.attrs = [x, y], {}
             named = True
     if named:
         read = counts(ops_of(region))
         for b in order:
-            b.ops = [op for op in b.ops if op.name not in ORDER or op.result in read]
+            b.ops = [op for op in b.ops if op.name not in ORDERS or op.result in read]
 
 
 def _pull(op: Op, late: set[Value], once: set[Value], loop: Loop) -> None:

@@ -100,7 +100,7 @@ def extreme_of(condition: Value, new: Value, old: Value, depth: int = DEEP) -> t
 
 
 def _compares(op: Op, new: Value, old: Value) -> bool:
-    if op.name not in ("lt", "le", "gt", "ge"):
+    if op.name not in ORDERS:
         return False
     x, y = op.operands
     return x is old and alike(y, new) or y is old and alike(x, new)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Op, Value
+from ...ir.ops import COMPARISONS
 from ...ir.types import BOOL, F64, I64
 from .affine import Affine
 from .bisection import learn_bisected
@@ -22,7 +23,6 @@ DEEP = 12
 """The depth to which a compound condition is examined.  A chain of conditions is examined again for each of its parts.
 """
 
-COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 
 class Walk:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from ...ir.graph import Block, Function, Op, Value
+from ...ir.ops import MIRRORED, ORDERS
 from ...ir.types import F64, I64, Scalar
 from .affine import Affine
 from .ranges import Ranges
@@ -97,7 +98,6 @@ def is_positive(v: Value, depth: int = DEEP, given: Collection[Value] = ()) -> b
 
 LARGEST_EXACT, TOO_LARGE = 2**53, 2.0**63
 """Integers up to the first are floats without rounding, floats from the second on have no integer part of 64 bits."""
-_FLIPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _NEGATED = {"lt": "ge", "gt": "le", "le": "gt", "ge": "lt"}
 
 
@@ -111,7 +111,7 @@ class FloatFacts:
         self.known, self.ranges = known, ranges
         self.tests: dict[Value, list[Op]] = {}
         for op in func.all_ops():
-            if op.name == "isnan" or op.name in _FLIPPED:
+            if op.name == "isnan" or op.name in ORDERS:
                 for v in op.operands:
                     if v.type == F64 and v.const is None:
                         self.tests.setdefault(v, []).append(op)
@@ -167,7 +167,7 @@ class FloatFacts:
                 if truth is None or op.name == "isnan" or not (truth or number):
                     continue
                 left = op.operands[0] is v
-                name, other = op.name if left else _FLIPPED[op.name], op.operands[1 if left else 0]
+                name, other = op.name if left else MIRRORED[op.name], op.operands[1 if left else 0]
                 if self._bound(other, 0) is not None:
                     found.append((name if truth else _NEGATED[name], other))
         return found

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators, strongly_connected
 from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.ops import EXPENSIVE, OPS
+from ...ir.ops import EXPENSIVE, OPS, ORDERS
 from ...ir.types import Scalar, is_float
 from ..analysis.affine import through_memory
 from ..analysis.branches import Arms, arms_of
@@ -138,7 +138,7 @@ def _is_place_of_extreme(select: Op, loop: Loop) -> bool:
     """True if a carried index is replaced by another one where the elements at both compare so."""
     test, *sides = select.operands
     order = test.op
-    if order is None or order.name not in ("lt", "le", "gt", "ge") or not any(v.owner is loop.head for v in sides):
+    if order is None or order.name not in ORDERS or not any(v.owner is loop.head for v in sides):
         return False
     x, y = (v.op for v in order.operands)
     return x is not None and y is not None and x.name == y.name == "get" and len(x.operands) == 2 and \

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ir.evaluate.fold import same
 from ...ir.graph import Op, Value
-from ...ir.ops import ORDERS
+from ...ir.ops import NEGATED, ORDERS
 from ...ir.types import BOOL, Array, Scalar, dtype_of
 from ...ir.window import reads
 from ..analysis.float_facts import never
@@ -20,7 +20,6 @@ from ..analysis.float_facts import never
 Rewrite = tuple[str, list[Value], dict[str, Any]]
 Found = Value | Rewrite | None
 
-OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
 
 
@@ -52,8 +51,8 @@ def _not(op: Op) -> Found:
     if inner.name == "not":
         return inner.operands[0]
     exact = inner.name in ("eq", "ne")                   # with NaN, < and >= are both false
-    if inner.name in OPPOSITE and (exact or not dtype_of(inner.operands[0].type).is_float):
-        return OPPOSITE[inner.name], list(inner.operands), {}
+    if inner.name in NEGATED and (exact or not dtype_of(inner.operands[0].type).is_float):
+        return NEGATED[inner.name], list(inner.operands), {}
     return None
 
 
@@ -213,7 +212,7 @@ def _stop(op: Op) -> Found:
 
 
 RULES: dict[str, Callable[[Op], Found]] = {
-    **dict.fromkeys(OPPOSITE, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
+    **dict.fromkeys(NEGATED, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
     "not": _not, "select": _select, "sub": _sub, "add": _add, "maximum": _extreme, "minimum": _extreme, "pow": _pow,
     "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set, "add_at": _nothing_added,
     "slice": _slice, "stop": _stop, "add_slice": _add_slice,

@@ -29,6 +29,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.dominance import Dominators, dominators
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import MIRRORED, ORDERS
 from ...ir.types import BOOL, I64, Array
 from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.cfg import merge_chains, own_exit, set_term
@@ -47,7 +48,6 @@ FARTHEST = 2**31
 """Constants from which sums with a counter might wrap."""
 WIDEST = 16
 """The largest multiple of a counter that is compared with a border: no program runs until it wraps."""
-MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _at_border(test: Op | None, loop: Loop, known: Counted, forms: AffineForms,
 
     The value is an atom: a sum might wrap.
     """
-    if not _compares(test, loop, MIRRORED):
+    if not _compares(test, loop, ORDERS):
         return None
     x, y = test.operands
     for name, counter, border in ((test.name, x, y), (MIRRORED[test.name], y, x)):

@@ -32,13 +32,13 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import COMPARISONS
 from ...ir.types import I64, Scalar, is_float_scalar
 from ...ir.uses import EDGE, ops_of, uses
 from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .chosen_iteration import LONGEST, ChosenIteration, copy_op
 
-COMPARISONS = frozenset("lt le gt ge eq ne".split())
 SMOOTH = frozenset("add sub mul neg get cast const".split())
 """Ops whose partial derivatives are finite numbers for finite operands."""
 

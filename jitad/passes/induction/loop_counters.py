@@ -23,14 +23,12 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Module, Value
+from ...ir.ops import MIRRORED, NEGATED, ORDERS
 from ...ir.types import I64
 from ..analysis.affine import Affine
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, counted, loop_forest, stepped
 from ..analysis.ranges import LARGEST
-
-_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-_NOT = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 def loop_counters(module: Module) -> bool:
@@ -90,10 +88,10 @@ def _tests(condition: Value, junction: str) -> list[Value]:
 def _bound(loop: Loop, condition: Value, repeats: bool) -> tuple[Value, int, Value, bool] | None:
     """The parameter that a condition bounds, its step, the bound, and whether it is inclusive."""
     test = condition.op
-    if test is None or test.name not in _NOT or test.operands[0].type != I64:
+    if test is None or test.name not in ORDERS or test.operands[0].type != I64:
         return None
-    name = test.name if repeats else _NOT[test.name]
-    for following, bound, relation in (*zip(test.operands, test.operands[::-1], (name, _MIRROR[name])),):
+    name = test.name if repeats else NEGATED[test.name]
+    for following, bound, relation in (*zip(test.operands, test.operands[::-1], (name, MIRRORED[name])),):
         sign = 1 if relation in ("lt", "le") else -1
         param = _stepped(loop, following, sign)
         if param is not None and (bound.block not in loop.blocks or bound.const is not None):

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import COMPARISONS
 from ...ir.types import BOOL, I64
-from ..analysis.facts import COMPARISONS, Walk
+from ..analysis.facts import Walk
 from ..analysis.loops import counted
 
 

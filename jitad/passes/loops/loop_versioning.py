@@ -35,7 +35,7 @@ import math
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import NEGATED, OPS, ORDERS
 from ...ir.types import I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
@@ -44,7 +44,6 @@ from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
 from ..analysis.sizes import Solver
 
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
 Ends = tuple[dict[Value, Value], dict[Value, Value]]
 """The values in the first and in the last iteration, as far as they have been emitted."""
 NEAR = 2**30
@@ -52,7 +51,6 @@ NEAR = 2**30
 iteration."""
 LARGEST = 120
 """The most ops of a loop that is copied."""
-OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def loop_versioning(module: Module) -> None:
@@ -131,11 +129,11 @@ class _Version:
                 self._want(part, True)
         elif op.name == "not":
             self._want(op.operands[0], not truth)
-        elif op.name in _COMPARISONS and op.operands[0].type != I64:
+        elif op.name in ORDERS and op.operands[0].type != I64:
             inputs = None if truth else positive_inputs(op, self.loop.blocks)
             if inputs is not None:
                 self.signs[condition] = inputs
-        elif op.name in _COMPARISONS and op.operands[0].type == I64 and all(map(self._is_affine, op.operands)):
+        elif op.name in ORDERS and op.operands[0].type == I64 and all(map(self._is_affine, op.operands)):
             self.wanted[condition] = truth
 
     def _is_affine(self, v: Value) -> bool:
@@ -197,7 +195,7 @@ class _Version:
             op = condition.op
             if op is None or not self._is_steady(op) or self._is_decided(condition):
                 continue
-            name = op.name if truth else OPPOSITE[op.name]
+            name = op.name if truth else NEGATED[op.name]
             slopes = [self._slope(v) or 0 for v in op.operands]
             for v, slope in zip(op.operands, slopes):
                 if slope and v is not self.known.iv:
@@ -243,7 +241,7 @@ class _Version:
     def _is_decided(self, condition: Value) -> bool:
         """True if a branch in the loop leads to a wanted comparison only where it holds (``if i + step < n``)."""
         def key(op: Op, holds: bool) -> tuple[object, ...]:
-            return (op.name if holds else OPPOSITE[op.name], *(v if v.const is None else v.const for v in op.operands))
+            return (op.name if holds else NEGATED[op.name], *(v if v.const is None else v.const for v in op.operands))
 
         op, block = condition.op, condition.block
         assert op is not None
@@ -256,7 +254,7 @@ class _Version:
                 return False
             (block, number), = edges
             test = block.term.operands[0].op if block.term is not None and block.term.name == "branch" else None
-            if test is not None and test.name in _COMPARISONS and key(test, number == 0) == wanted:
+            if test is not None and test.name in ORDERS and key(test, number == 0) == wanted:
                 return True
         return False
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import COMPARISONS, MIRRORED
 from ...ir.types import I64, Array
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import landing, merge_chains, own_exit, set_term
@@ -39,7 +40,6 @@ LARGEST = 100
 """The most ops of a loop, which is copied up to three times."""
 SHORTEST = 6
 """The least constant trip count."""
-OPPOSITE = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Borders:
         if len(op.operands) != 2 or any(v.type != I64 for v in op.operands):
             return None
         x, y = map(self.forms.of, op.operands)
-        if op.name in OPPOSITE:
+        if op.name in COMPARISONS:
             return self._turn(op.name, x.minus(y)) if op in self.deciding else None
         if op.name in ("maximum", "minimum"):                # if the operands are equal, either will do
             return self._turn("lt", x.minus(y)) or self._turn("le", x.minus(y))
@@ -136,7 +136,7 @@ class _Borders:
         if step not in (1, -1):
             return None
         at = rest.times(-step)                               # the comparison is one of the counter with ``at``
-        name = comparison if step == 1 else OPPOSITE[comparison]
+        name = comparison if step == 1 else MIRRORED[comparison]
         if not at.terms and (first := at.constant + (name in ("le", "gt", "eq", "ne"))) <= MOST_FIRST:
             return Turns(max(first, 0), 0)
         from_end = at.minus(self.forms.of(self.known.trip))

@@ -31,7 +31,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
-from ...ir.ops import EXPENSIVE, OPS
+from ...ir.ops import COMPARISONS, EXPENSIVE, OPS
 from ...ir.types import BOOL, I64, Array, Scalar, dtype_of, is_float_scalar
 from ...ir.uses import users
 from ..analysis.affine import AffineForms
@@ -40,7 +40,6 @@ from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 STEPS = {"sum": "add", "max": "maximum", "min": "minimum"}
 STARTS = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 Step = Callable[[list[Value], list[Value]], list[Value]]
 """Emits what an iteration does: a function of the indices of an element and of what the loops carry."""
 MOST_AXES = 2

@@ -23,13 +23,12 @@ from dataclasses import dataclass, field
 
 from ...errors import Loc
 from ...ir.graph import Block, Edge, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import MIRRORED, OPS, ORDERS
 from ...ir.types import Array, Scalar, Stack
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.loops import Counted, Loop
 
 REDUCTIONS = frozenset("add mul maximum minimum and or xor".split())
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 ADDING = frozenset("add sub add_at add_slice add_put".split())
 LARGEST_STEP = 1 << 14
 """Only smaller steps are considered.  With fewer than 2⁴⁸ iterations, these cannot wrap."""
@@ -155,7 +154,7 @@ class Independence:
             return ""
         if op.name == "select":
             return "" if i > 0 and count == 2 else _best(op, members)
-        if op.name in _MIRRORED:
+        if op.name in ORDERS:
             readers = [user for user, _ in self.uses.ops.get(op.result, ())]
             chosen = all(_best(user, members) and user.operands[0] is op.result for user in readers)
             return "" if chosen and not self.uses.edges.get(op.result) else None
@@ -297,14 +296,14 @@ def _updates(op: Op, i: int) -> bool:
 def _best(op: Op, members: Members) -> str | None:
     """The comparison of ``select(v < m, v, m)``, in which ``v`` replaces the member ``m``."""
     test = op.operands[0].op
-    if op.name != "select" or test is None or test.name not in _MIRRORED:
+    if op.name != "select" or test is None or test.name not in ORDERS:
         return None
     new, old = op.operands[1:]
     if old not in members or new in members:
         return None
     if test.operands == [new, old]:
         return test.name
-    return _MIRRORED[test.name] if test.operands == [old, new] else None
+    return MIRRORED[test.name] if test.operands == [old, new] else None
 
 
 def _enter(members: Members, todo: list[Value], v: Value) -> None:

@@ -22,13 +22,12 @@ from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import OPS, ORDERS
 from ...ir.types import BOOL, I64, Scalar, is_float_scalar
 from ..analysis.loops import Counted, Loop, counted, loop_forest, reads_trip_count
 from .fission import Chunks
 from .speculate import carries_only_sums_and_stores
 
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
 _ARITHMETIC = frozenset({"add", "sub", "mul", "maximum", "minimum"})
 LEAST = 32
 """Loops with at most this constant trip count are left: the test would cost as much as it saves."""
@@ -117,7 +116,7 @@ class _Test:
     def _is_index_test(self, condition: Value) -> bool:
         """True if ``condition`` compares a foreseen integer that depends on data with a loop-invariant one."""
         op = condition.op
-        if op is None or op.block is not self.head or op.name not in _COMPARISONS or op.operands[0].type != I64:
+        if op is None or op.block is not self.head or op.name not in ORDERS or op.operands[0].type != I64:
             return False
         x, y = op.operands
         return any(self.depends_on_data(v) and self.is_invariant(u) for v, u in ((x, y), (y, x)))
