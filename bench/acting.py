@@ -54,11 +54,16 @@ class Variant:
         return lambda: f(*args), first
 
 
-def variants(module: str, bench: Bench) -> Iterator[Variant]:
-    """The programs of a field in all formulations, values and gradients."""
+def programs(module: str, bench: Bench) -> list[Ordinary]:
+    """The programs of a field."""
     collector = Collector(bench.data, bench.peers, bench.quick, bench.rounds)
     list(importlib.import_module(module).cases(collector))
-    for p in collector.programs:
+    return collector.programs
+
+
+def variants(module: str, bench: Bench) -> Iterator[Variant]:
+    """The programs of a field in all formulations, values and gradients."""
+    for p in programs(module, bench):
         for name, f in {"": p.function, **p.formulations}.items():
             group, args = f"{p.name}: {name}" if name else p.name, tuple(p.others.get(name, p.args))
             yield Variant(group, "value", lambda f=f: jit(f), args)                        # type: ignore[misc]

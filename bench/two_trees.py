@@ -26,7 +26,8 @@ STRICT_C = ("C gcc", "C gcc 512", "C clang", "C clang 512")
 
 def programs_of(word: str) -> tuple[str, list[Any]]:
     """The C source of a field or a file, and its programs, of those that are named after a colon."""
-    from bench.acting import Collector
+    from bench.acting import programs
+    from bench.case import Bench
     name, _, chosen = word.partition(":")
     if name.endswith(".py"):
         spec = importlib.util.spec_from_file_location(Path(name).stem, name)
@@ -36,9 +37,7 @@ def programs_of(word: str) -> tuple[str, list[Any]]:
         spec.loader.exec_module(module)
         found, source = module.programs(), str(Path(name).with_suffix("").resolve())
     else:
-        collector = Collector(HERE.parent.parent / "shared" / "data", None, False, 5)
-        list(importlib.import_module(f"bench.ordinary.{name}").cases(collector))
-        found, source = collector.programs, f"ordinary/{name}"
+        found, source = programs(f"bench.ordinary.{name}", Bench(None, None, False, 1)), f"ordinary/{name}"
     return source, [p for p in found if not chosen or p.name in chosen.split(",")]
 
 
@@ -92,11 +91,8 @@ def serve(options: argparse.Namespace) -> None:
         if isinstance(asked, str):
             names, timed = [], []
             for name, label, call in made(options, asked, options.serve == "base"):
-                start = one_core.now()
-                call()
-                first = one_core.now() - start
                 timed.append((call, measure.calibrated(call, options.least)))
-                names.append((name, label, first))
+                names.append((name, label))
             answer: Any = names
         else:
             call, count = timed[asked]
@@ -108,6 +104,7 @@ class Worker:
     """A process with one compiler."""
 
     def __init__(self, tree: Path, role: str) -> None:
+        self.tree = tree
         command = [sys.executable, "-m", "bench.two_trees", *sys.argv[1:], "--serve", role, "--tree", str(tree)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         cwd=HERE.parent)
@@ -115,7 +112,10 @@ class Worker:
     def ask(self, what: Any) -> Any:
         assert self.process.stdin and self.process.stdout
         print(json.dumps(what), file=self.process.stdin, flush=True)
-        return json.loads(self.process.stdout.readline())
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit(f"the compiler in {self.tree} has ended")       # it has told why
+        return json.loads(answer)
 
 
 def compared(options: argparse.Namespace, word: str, workers: dict[str, Worker]) -> dict[str, dict[str, float]]:
@@ -124,11 +124,9 @@ def compared(options: argparse.Namespace, word: str, workers: dict[str, Worker])
     best: dict[str, dict[str, float]] = {}
     for _ in range(options.rounds):
         for role, worker in workers.items():
-            for k, (name, label, first) in enumerate(asked[role]):
-                known = best.setdefault(name, {})
-                key = "base" if role == "base" else label
+            for k, (name, label) in enumerate(asked[role]):
+                known, key = best.setdefault(name, {}), "base" if role == "base" else label
                 known[key] = min(known.get(key, 1e9), worker.ask(k))
-                known[f"first {key}"] = first
     return best
 
 
@@ -146,6 +144,12 @@ def main() -> None:
     if options.serve:
         serve(options)
         return
+    from bench.ordinary import FIELDS
+    if options.base != "none" and not (Path(options.base) / "jitad").is_dir():
+        parser.error(f"no checkout in {options.base}")
+    for name in (word.partition(":")[0] for word in options.words):
+        if name not in FIELDS and not Path(name).is_file():
+            parser.error(f"no field or file {name}: the fields are {', '.join(FIELDS)}")
     from bench.measure import geometric_mean, readable
     workers = {"new": Worker(HERE.parent, "new")}
     if options.base != "none":

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib
 import inspect
 import linecache
 import os
-import pkgutil
 import random
 import signal
 import textwrap
@@ -27,8 +25,9 @@ from unittest import mock
 
 import numpy as np
 
-import bench.ordinary
-from bench.acting import Collector
+from bench import acting
+from bench.case import Bench
+from bench.ordinary import FIELDS
 from bench.ordinary.program import Ordinary
 from jitad import jit, pipeline
 from tests.fuzzing.compare import agree, outcome, shaken
@@ -56,12 +55,7 @@ class Mutant:
 
 @cache
 def programs() -> list[Ordinary]:
-    found = Collector(None, None, True, 1)
-    for module in pkgutil.iter_modules(bench.ordinary.__path__):
-        if cases := getattr(importlib.import_module(f"bench.ordinary.{module.name}"), "cases", None):
-            if module.name != "program":
-                list(cases(found))
-    return found.programs
+    return [p for name in sorted(FIELDS) for p in acting.programs(f"bench.ordinary.{name}", Bench(None, None, True, 1))]
 
 
 def mutant(seed: int) -> Mutant:
