@@ -385,6 +385,18 @@ func @f(%x: f64, %y: f64, %p: bool) -> (f64) {
     assert names(module) == {"select": 1, "return": 1}
 
 
+def unrolled(text: str) -> Module:
+    """The program in normal form with its short loops written out, verified."""
+    module = parse_module(text)
+    simplify(module)
+    to_cps(module)
+    unroll(module)
+    simplify(module)
+    verify(module, linear=False)
+    check_cps(module.functions["f"])
+    return module
+
+
 def test_short_loops_are_written_out() -> None:
     text = LOOP.format(body="""%low = le %a, %x : bool
   check {exc = 1} %low
@@ -393,16 +405,9 @@ def test_short_loops_are_written_out() -> None:
   %b2 = add %b, %a : f64""", result="%b").replace("lt %it, %n", "lt %it, %trip").replace(
         "%zero = const 0 : i64", "%zero = const 0 : i64\n  %trip = const TRIP : i64")
     for trip, left in ((3, 0), (4, 0), (9, 1)):
-        module = parse_module(text.replace("TRIP", str(trip)))
         plain = parse_module(text.replace("TRIP", str(trip)))
-        simplify(module)
-        to_cps(module)
-        unroll(module)
-        simplify(module)
-        verify(module, linear=False)
-        func = module.functions["f"]
-        check_cps(func)
-        assert len(LoopForest(func).loops) == left
+        module = unrolled(text.replace("TRIP", str(trip)))
+        assert len(LoopForest(module.functions["f"]).loops) == left
         for x in (-0.5, 0.5):
             args = [0, x, [0.0], 0]
             assert outcome(plain, args, "f") == outcome(module, args, "f")
@@ -443,15 +448,9 @@ func @f(%a: f64[?], %x: f64) -> (f64[?]) {
 
 def test_a_short_triangle_is_written_out() -> None:
     for size, left in ((3, 0), (6, 0), (8, 2), (9, 2)):
-        module, plain = (parse_module(TRIANGLE.replace("SIZE", str(size))) for _ in range(2))
-        simplify(module)
-        to_cps(module)
-        unroll(module)
-        simplify(module)
-        verify(module, linear=False)
-        func = module.functions["f"]
-        check_cps(func)
-        assert len(LoopForest(func).loops) == left
+        plain = parse_module(TRIANGLE.replace("SIZE", str(size)))
+        module = unrolled(TRIANGLE.replace("SIZE", str(size)))
+        assert len(LoopForest(module.functions["f"]).loops) == left
         args = [[0.5 * k for k in range(10)], 0.3]
         assert str(outcome(plain, args, "f")) == str(outcome(module, args, "f"))
 

@@ -22,7 +22,7 @@ MOST_LOADS = 64
 LONGEST = 4
 """The most values of a sequence."""
 FARTHEST = 64
-"""The most updates and joins that are followed from the end of an iteration."""
+"""The most updates that are followed from the end of an iteration."""
 
 
 def histories(loop: Loop, known: Counted, saved: Sequence[Value]) -> list[list[Value]]:
