@@ -141,7 +141,7 @@ class _Cut:
                 self._store(line.result, body)
         writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
         symbol = writer.fresh(f"{self.fn.func.name}.part")
-        head = f"hidden void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
+        head = f"void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
         body.lines.append(Instruction("ret", "", "void", ()))
         callee = writer.finished(symbol, head, [("entry", body.lines)], straight=True)
         caller.call_void(callee, *((t, name) for name, t in given.items()))

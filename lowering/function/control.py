@@ -1,4 +1,4 @@
-"""Control flow of one function: blocks, their parameters, terminators and checks.
+"""Control flow of one function: blocks, their parameters and terminators.
 
 A block parameter is a phi for each of its parts, or no phi if all edges pass the same name.  Back edges of loops poll
 for interrupts and release memory.
@@ -6,42 +6,35 @@ for interrupts and release memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ...ir.graph import Block, Edge, Op, Value
-from ...ir.ops import OPS
-from ...ir.types import F64, I64, Array, Scalar
+from ...ir.graph import Block, Edge, Op
+from ...ir.types import Array
 from ...passes.analysis.loops import Loop, counted
-from ..builder.function_builder import FunctionBuilder, likely, unlikely
+from ..builder.function_builder import FunctionBuilder, unlikely
 from ..llvm import context, types
 from ..llvm.types import Lowered
-from ..math import casts, libmvec
+from ..math import libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
 from ..planning.fma_control import has_free_sums
 from ..planning.row_accesses import stays_scalar
-from ..planning.wrapped_indices import WrappedIndex
 from ..threads import parallel_calls
 from ..threads.safepoints import Polling
+from .checks import Checks
 
 
 class Flow:
     """Lowers the control flow of one function.
 
-    ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).  ``_postponed``:
-    checks of the block, each with an earlier one that need not be tested if this one holds.  ``late``: checks, each
-    with the later check of an index that fails if they would (``planning/deferred_casts.py``).  ``_open``: those of the
-    block that have not been tested.
+    ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).
     """
 
-    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch, late: Mapping[Op, Op]) -> None:
-        self.late, self._open = late, list[Op]()
-        self.fn, self.code, self.polling, self.scratch = fn, fn.code, polling, scratch
+    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch, checks: Checks) -> None:
+        self.fn, self.code, self.polling, self.scratch, self.checks = fn, fn.code, polling, scratch, checks
         self.labels: dict[Block, str] = {}
         self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
         self._phis: dict[Block, list[list[str | None]]] = {}
-        self._postponed: dict[Op, Op] = {}
-        self._first: set[Op] = set()
         self._mark = ""
         self._recyclers: dict[Block, arena.Recycler] = {}
         self._slots: dict[Block, arena.Slots] = {}
@@ -92,8 +85,7 @@ class Flow:
         label = self._label(block)
         self.code.start(label)
         self.fn.block = block
-        self._postponed = _postponed_checks(block)
-        self._first = set(self._postponed.values())
+        self.checks.begin(block)
         incoming = self._incoming.get(block, [])
         complete = len(incoming) == len(self.fn.places.preds[block]) + (block is self.fn.func.entry)
         phis: list[list[str | None]] = []
@@ -199,92 +191,6 @@ class Flow:
             self.scratch.enter(loop)
         return self.polling.enter(loop, args)
 
-    # --- checks ----------------------------------------------------------------------------------------
-
-    def check(self, op: Op) -> None:
-        """``check``: raise the exception unless the condition holds.
-
-        A test for NaN is left to the next check if that fails for NaN as well, which then tells which one failed.
-        """
-        if op in self._first:
-            return
-        if op in self.late:
-            self._open.append(op)
-            return
-        condition = self.fn.scalar(op.operands[0])
-        if len(op.operands) == 1 and op not in self._postponed and not self._open:
-            self.fn.require(condition, op.attrs["exc"] + 1)
-        else:
-            self._test(op, condition, self._open)
-
-    def _test(self, op: Op, condition: str, before: Sequence[Op] = ()) -> None:
-        """Raise the exception of a check unless its condition holds, or that of a check before it which fails."""
-        fn, code = self.fn, self.code
-        bad, go_on = code.label("bad"), code.label("ok")
-        code.branch(condition, go_on, bad, likely(fn.writer))
-        code.start(bad)
-        for earlier in before:
-            self._test(earlier, fn.scalar(earlier.operands[0]))
-        if (first := self._postponed.get(op)) is not None:
-            fn.require(fn.scalar(first.operands[0]), first.attrs["exc"] + 1)
-        self._raise(op.attrs["exc"], op.operands[1:])
-        code.start(go_on)
-
-    def wrap(self, op: Op, wrapped: WrappedIndex) -> None:
-        """``check`` of an index that may count from the end: see ``planning/wrapped_indices.py``."""
-        fn, code = self.fn, self.code
-        i, n = fn.scalar(wrapped.index), fn.scalar(wrapped.size)
-        rare, bad, go_on = (code.label(hint) for hint in ("wrap", "bad", "ok"))
-        fn.values[wrapped.place] = place = code.phi("i64", go_on, "place")
-        fn.values.update(dict.fromkeys(wrapped.tests, "true"))
-        code.add_incoming(place, i)
-        code.branch(self._inside(i, n, wrapped.unsigned), go_on, rare, likely(fn.writer))
-        code.start(rare)
-        from_end = code.arith("add", "i64", i, n, hint="n")
-        code.add_incoming(place, from_end)
-        code.branch(self._inside(from_end, n, wrapped.unsigned), go_on, bad, likely(fn.writer))
-        code.start(bad)
-        for earlier in self._open:
-            self._test(earlier, fn.scalar(earlier.operands[0]))
-        # Nothing behind the addition reads the index itself, or the common path would copy it to another register.
-        opaque = code.call("i64", 'asm "", "=r,0"', ("i64", from_end))
-        fn.values[wrapped.index] = index = code.arith("sub", "i64", opaque, n)
-        if wrapped.place in op.operands:
-            fn.values[wrapped.place] = code.select(code.icmp("slt", "i64", index, "0"), "i64", from_end, index)
-        self._raise(op.attrs["exc"], op.operands[1:])
-        fn.values |= {wrapped.index: i, wrapped.place: place}
-        code.start(go_on)
-        self._open = [earlier for earlier in self._open if self.late[earlier] is not op]
-
-    def add_if_negative(self, place: Value, index: Value, size: Value) -> None:
-        """An index that may count from the end, without a check: see ``planning/wrapped_indices.py``."""
-        fn, code = self.fn, self.code
-        i, n = fn.scalar(index), fn.scalar(size)
-        rare, go_on = code.label("wrap"), code.label("ok")
-        fn.values[place] = phi = code.phi("i64", go_on, "place")
-        code.add_incoming(phi, i)
-        code.branch(code.icmp("sge", "i64", i, "0", hint="c"), go_on, rare, likely(fn.writer))
-        code.start(rare)
-        code.add_incoming(phi, code.arith("add", "i64", i, n, hint="n"))
-        code.jump(go_on)
-        code.start(go_on)
-
-    def _inside(self, i: str, n: str, unsigned: bool) -> str:
-        """The condition ``0 <= i < n``; ``unsigned``: ``n`` is not negative."""
-        code = self.code
-        if unsigned:
-            return code.icmp("ult", "i64", i, n, hint="c")
-        low, high = code.icmp("sge", "i64", i, "0", hint="c"), code.icmp("slt", "i64", i, n, hint="c")
-        return code.arith("and", "i1", low, high, hint="c")
-
-    def _raise(self, exc: int, operands: Sequence[Value]) -> None:
-        """Store the message's operands in the context and fail."""
-        fn, code = self.fn, self.code
-        for i, v in enumerate(operands):
-            assert isinstance(v.type, Scalar)
-            code.store("i64", _bits(fn, v.type, fn.scalar(v)), fn.field(f"operand{i}"))
-        fn.fail(exc + 1)
-
     # --- terminators --------------------------------------------------------------------------------------
 
     def terminate(self, block: Block) -> None:
@@ -300,7 +206,7 @@ class Flow:
         elif op.name == "return":
             self._return(op)
         else:
-            self._raise(op.attrs["exc"], op.operands)
+            self.checks.fail(op.attrs["exc"], op.operands)
 
     def _choose(self, op: Op) -> None:
         """Lower a branch or switch.  An edge that needs code, or whose target occurs twice, gets a block of its own."""
@@ -367,42 +273,5 @@ def _keeps_branch(op: Op) -> bool:
     return not update.ops and bool(other.ops) and other not in update.successors()
 
 
-def _postponed_checks(block: Block) -> dict[Op, Op]:
-    """The checks whose condition, a range of a float, is false for NaN, each with the test for NaN before it."""
-    found: dict[Op, Op] = {}
-    before: Op | None = None
-    for op in block.ops:
-        if op.name != "check":
-            before = None if OPS[op.name].effect else before
-            continue
-        if before is not None and _tested_for_nan(before) in _compared(op):
-            found[op] = before
-        before = op if len(op.operands) == 1 and _tested_for_nan(op) is not None else None
-    return found
-
-
-def _tested_for_nan(op: Op) -> Value | None:
-    """The scalar ``v`` of a check ``not isnan(v)``."""
-    inverted = op.operands[0].op
-    test = inverted.operands[0].op if inverted is not None and inverted.name == "not" else None
-    return test.operands[0] if test is not None and test.name == "isnan" else None
-
-
-def _compared(op: Op) -> list[Value]:
-    """The operands of the comparisons that must all hold for the condition of a check; those with NaN do not."""
-    condition = op.operands[0].op
-    tests = [condition] if condition is None or condition.name != "and" else [v.op for v in condition.operands]
-    return [v for test in tests if test is not None and test.name in ("lt", "le", "gt", "ge", "eq")
-            for v in test.operands]
-
-
 def _plain(name: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() or c in "._" else "_" for c in name) or "b"
-
-
-def _bits(fn: FunctionBuilder, t: Scalar, x: str) -> str:
-    """A scalar as 64 bits: ints and bools are extended, floats are the bits of a double."""
-    if t.is_float:
-        wide = casts.cast(fn, t, F64, x)
-        return fn.code.cast("bitcast", "double", wide, "i64")
-    return casts.cast(fn, t, I64, x)

@@ -36,6 +36,7 @@ from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
 from . import control
 from .block_outlining import cut_long_blocks
+from .checks import Checks
 from .region_outlining import outline_regions
 from .remainders import remainder, small_remainders
 
@@ -52,7 +53,7 @@ class FunctionLowering(FunctionBuilder):
         self.ends = index_tests(self.forest)
         self.wrapped = wrapped_indices(self.forest.dom)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
-        self.late_checks, self.unguarded = (
+        late, self.unguarded = (
             deferred_casts(self.forest.dom.order, self.wrapped) if casts.truncates_by_instruction(self)
             else ({}, set()))
         if casts.truncates_by_instruction(self) and self.target.vector_bits < 512:
@@ -61,7 +62,8 @@ class FunctionLowering(FunctionBuilder):
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
-        self.flow = control.Flow(self, self.polling, self.scratch, self.late_checks)
+        self.checks = Checks(self, late)
+        self.flow = control.Flow(self, self.polling, self.scratch, self.checks)
 
     # --- interface for the folders below ----------------------------------------------------------
 
@@ -132,11 +134,11 @@ class FunctionLowering(FunctionBuilder):
         elif op in self.deferred:
             return
         elif op.name == "check" and op in self.wrapped:
-            self.flow.wrap(op, self.wrapped[op])
+            self.checks.wrap(op, self.wrapped[op])
         elif op.name == "select" and self.forest.loop_of(self.block) is not None and (wrap := place_of(op)) is not None:
-            self.flow.add_if_negative(op.result, *wrap)
+            self.checks.add_if_negative(op.result, *wrap)
         elif op.name == "check":
-            self.flow.check(op)
+            self.checks.check(op)
         elif is_array(op.result) or op.name not in ELEMENTWISE and any(map(is_array, op.operands)):
             self.arrays.lower(op)
         elif op in self.unguarded:

@@ -173,7 +173,7 @@ class _Outlining:
         head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}{self.fn.width}"
         if self.vectors.isdisjoint(group) and not wide:
-            writer.finished(symbol, "hidden " + head, blocks, straight)
+            writer.finished(symbol, head, blocks, straight)
         else:
             writer.function(symbol, f"define internal {head} {{\n{text_of(blocks)}\n}}\n")
         code.remove(group[1:])

@@ -175,12 +175,15 @@ class Writer:
                  straight: bool = False) -> str:
         """Add a function that LLVM's passes would not improve, so that only code generation runs on it.
 
-        ``head`` is the text between ``define`` and the body, with the visibility: the function is in a separate module.
-        One that is ``straight`` has no loops.  It may call functions of the main module, and no others.
+        ``head`` is the text between ``define`` and the body: the function is in a separate module.  One that is
+        ``straight`` has no loops.  It may call functions of the main module, and no others.
+
+        Only the definition is hidden.  Where a declaration is, LLVM takes the function to be within 2 GB, but the two
+        modules may lie anywhere in memory.
         """
         self._declared[name] = f"declare {head}"
         home = self._straight if straight else self._finished
-        home[name] = f"define {head} {{\n{text_of(blocks)}\n}}\n"
+        home[name] = f"define hidden {head} {{\n{text_of(blocks)}\n}}\n"
         self._called[name] = global_names(chain.from_iterable(block for _, block in blocks))
         return global_name(name)
 
@@ -233,7 +236,7 @@ class Writer:
         if not functions:
             return ""
         heads = [self._functions[name].partition(" {\n")[0] for name in self._called_by(functions)]
-        head = ["declare hidden " + text.removeprefix("define ").removeprefix("internal ") for text in heads]
+        head = ["declare " + text.removeprefix("define ").removeprefix("internal ") for text in heads]
         called = self._mentioned_by(functions)
         head += [text for name, text in self._declared.items()
                  if name not in functions and name not in self._functions and global_name(name) in called]
