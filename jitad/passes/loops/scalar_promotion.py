@@ -15,8 +15,8 @@ one as well.
 
 Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``, if their indices provably differ from
 that of the element.  The array then no longer changes in the loop, and lanes may run around it.  They may be updated
-too, as in a sum over pairs, ``for j in range(i): s[i] += w; s[j] += w``.  Those at indices
-that do not change in the loop either are promoted one after the other, as the sums ``s[i, 0]`` to ``s[i, 3]``.
+too, as in a sum over pairs, ``for j in range(i): s[i] += w; s[j] += w``.  Those at indices that do not change in the
+loop either are promoted one after the other, as the sums ``s[i, 0]`` to ``s[i, 3]``.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
 It may then add to other elements too, at any index: sums of several elements that do not change, as the cotangents of
