@@ -15,7 +15,8 @@ one as well.
 
 Other elements may be read, as in ``for k in range(i): x[i] -= a[i, k] * x[k]``, if their indices provably differ from
 that of the element.  The array then no longer changes in the loop, and lanes may run around it.  They may be updated
-too, as in a sum over pairs, ``for j in range(i): s[i] += w; s[j] += w``.
+too, as in a sum over pairs, ``for j in range(i): s[i] += w; s[j] += w``.  Those at indices that do not change in the
+loop either are promoted one after the other, as the sums ``s[i, 0]`` to ``s[i, 3]``.
 
 If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
 It may then add to other elements too, at any index: sums of several elements that do not change, as the cotangents of
@@ -96,13 +97,19 @@ def scalar_promotion(module: Module) -> bool:
         loops = [loop for loop in forest.loops if loop not in left and loop.preheader is not None
                  and loop.exit is not None and len(forest.dom.preds[loop.exit]) == 1]
         apart = _apart(func, [pair for loop in loops if not loop.children
-                              for e in _elements(forest, loop)[1] for pair in e.pairs])
+                              for e in _elements(forest, loop)[1] for pair in (*e.pairs, *_later_pairs(loop, e))])
         promoted, waiting = _promote_all(forest, loops, apart, set())
         changed |= promoted
         while waiting and promoted:                # what an inner loop no longer accesses may be next
             inside = _in_bounds(func, waiting)
             promoted, waiting = _promote_all(forest, loops, apart, inside) if inside else (False, [])
     return changed
+
+
+def _later_pairs(loop: Loop, e: Element) -> list[Pair]:
+    """What is to be proved of the elements that may follow ``e``, as ``a[i, 1]`` and ``a[i, 2]`` behind ``a[i, 0]``."""
+    fixed = [op for op in e.others if op.name != "get" and not _moves(op, loop)]
+    return [(op, update) for update in fixed for op in e.others if op is not update] if len(fixed) < MOST_SUMS else []
 
 
 def _promote_all(forest: LoopForest, loops: list[Loop], apart: set[Pair], inside: set[Value]) -> tuple[bool, Waiting]:
