@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
@@ -194,7 +195,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "fuse_accumulate", _then(fuse_accumulate, _DCE)),
     ("adjoint", "licm", _LICM),
-    ("adjoint", "unroll", _Step(unroll)),               # again: bodies are smaller without their checks
+    ("adjoint", "unroll", _then(unroll, _SIMPLIFY, _LICM)),     # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
@@ -202,7 +203,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
-    ("adjoint", "cse", _CSE),
+    ("adjoint", "cse", lambda module, roots: cse(module, past_stores=True)),
     ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
@@ -389,7 +390,8 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
     "zero_cotangents": _zero_cotangents, "outline": outline, "correlated_branches": _correlated,
-    "size_versions": size_versions, "loop_load_elimination": loop_load_elimination,
+    "cse": partial(cse, past_stores=True), "size_versions": size_versions,
+    "loop_load_elimination": loop_load_elimination,
     "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }
 """Each pass by itself, without a cleanup behind it: a function of a module."""

@@ -15,7 +15,7 @@ from ...ir.types import BOOL, F64, I64
 from .affine import Affine
 from .bisection import learn_bisected
 from .float_facts import FloatFacts
-from .induction import Choice, Incoming, back_paths, choices, learn_head, repeating
+from .induction import FAR, Choice, Incoming, back_paths, choices, learn_head, repeating
 from .loops import loop_forest
 from .ranges import LARGEST, SMALLEST, Prover, Ranges
 
@@ -207,6 +207,9 @@ class Walk:
                 for v in op.operands:
                     self._look_into_extreme(v)
                     self._look_into_index(v)
+                    self._look_into_sum(v)
+            elif (op.name, t) == ("lt", True):
+                self._look_into_cast(*op.operands)
 
     def _only_way(self, condition: Value, truth: bool) -> list[tuple[Value, bool]]:
         """Facts of the way to the block of the parameter ``condition``, if only one edge passes ``truth``.
@@ -252,6 +255,28 @@ class Walk:
         """Add that ``size`` is positive if ``index``, which is less, is not negative."""
         if self.prover.proves(self.ranges.form(index)):
             self.prover.assume(self.ranges.form(size).plus(Affine(-1)))
+
+    def _look_into_sum(self, v: Value) -> None:
+        """Add that ``v`` is ``x + c`` if it is too large to be what that wraps around to, as a size ``n + 1``."""
+        op = v.op
+        if op is None or op.name != "add" or self.ranges.exact(op):
+            return
+        for x, c in (op.operands, op.operands[::-1]):
+            if c.const is not None and 0 < c.const <= FAR and self.prover.proves(self.ranges.form(v)):
+                total, form = self.ranges.form(v), self.ranges.form(x)
+                low, high = self.prover.interval(total)
+                difference = total.minus(form).plus(Affine(-c.const))
+                for fact in (difference, difference.times(-1), form.plus(Affine(c.const - low)),
+                             Affine(high - c.const).minus(form)):
+                    self.prover.assume(fact)
+
+    def _look_into_cast(self, x: Value, bound: Value) -> None:
+        """Add that an integer is less than a whole number if it is as a float: rounding keeps the order."""
+        op, most = x.op, bound.const
+        if op is not None and op.name == "cast" and (x.type, op.operands[0].type) == (F64, I64) \
+                and most is not None and abs(most) <= FAR and most == int(most):
+            self.prover.assume(Affine(int(most) - 1).minus(self.ranges.form(op.operands[0])))
+            self._look_into_sum(op.operands[0])
 
     def _look_into_index(self, v: Value) -> None:
         """Add the bounds of ``i`` if ``v`` is a number below ``n``: ``i``, or ``i + n`` where ``i`` is negative."""

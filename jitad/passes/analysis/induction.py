@@ -164,7 +164,8 @@ def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop,
 
     ``p`` does not pass the bound that every back path tests.  If it cannot wrap, it also stays on its start's side.
     """
-    low, high = ranges.interval(start)
+    (low, high), (least, most) = ranges.interval(start), prover.interval(ranges.form(start))
+    low, high = max(low, least), min(high, most)
     safe = -FAR <= low and high <= FAR
     end = (high if sign > 0 else -low) + LONG if safe else LARGEST - SMALL
     form, first = ranges.form(p), ranges.form(start)
