@@ -196,7 +196,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "fuse_accumulate", _then(fuse_accumulate, _DCE)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _then(unroll, _SIMPLIFY, _LICM)),     # again: bodies are smaller without their checks
-    ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.graph import Block, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import OPS, ORDERS
 from ...ir.types import F64, I64, Scalar
 from ..builder.function_builder import FunctionBuilder, likely
 from ..math import casts
@@ -140,7 +140,7 @@ def _compared(op: Op) -> list[Value]:
     """The operands of the comparisons that must all hold for the condition of a check; those with NaN do not."""
     condition = op.operands[0].op
     tests = [condition] if condition is None or condition.name != "and" else [v.op for v in condition.operands]
-    return [v for test in tests if test is not None and test.name in ("lt", "le", "gt", "ge", "eq")
+    return [v for test in tests if test is not None and test.name in (*ORDERS, "eq")
             for v in test.operands]
 
 
