@@ -44,6 +44,7 @@ from .passes.cleanup.inline import inline
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
+from .passes.induction.extreme_places import extreme_places
 from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.index_set_splitting import index_set_splitting
 from .passes.induction.induction_variables import induction_variables
@@ -285,9 +286,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _Step(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
+    ("optimized", "extreme_places", _then(extreme_places, _SIMPLIFY, _DCE)),
+    ("optimized", "extreme_reductions", _Step(extreme_reductions)),
     ("optimized", "strength_reduction", _Step(strength_reduction)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
-    ("optimized", "extreme_reductions", _Step(extreme_reductions)),
     ("optimized", "rare_updates", _Step(rare_updates)),
     ("optimized", "own_starts", _Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
@@ -331,6 +333,7 @@ NOT_ON_GPU = frozenset((
     "stride_versioning",
     "strength_reduction",
     "jump_threading",
+    "extreme_places",
     "extreme_reductions",
     "rare_updates",
     "column_major",
