@@ -30,6 +30,7 @@ from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
 from .passes.branches.branch_fusion import branch_fusion
+from .passes.branches.code_sinking import code_sinking
 from .passes.branches.correlated_branches import correlated_branches, nest_joins
 from .passes.branches.if_conversion import if_conversion
 from .passes.branches.jump_threading import jump_threading
@@ -289,6 +290,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "extreme_places", _then(extreme_places, _SIMPLIFY, _DCE)),
     ("optimized", "extreme_reductions", _Step(extreme_reductions)),
     ("optimized", "strength_reduction", _Step(strength_reduction)),
+    ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", _Step(rare_updates)),
     ("optimized", "own_starts", _Step(own_starts)),
@@ -332,6 +334,7 @@ NOT_ON_GPU = frozenset((
     "chain_reassociation",
     "stride_versioning",
     "strength_reduction",
+    "code_sinking",
     "jump_threading",
     "extreme_places",
     "extreme_reductions",
