@@ -40,13 +40,38 @@ def in_turn(x: Any, y: Any, w: Any, log_s: float) -> float:
     return total
 
 
+def three(x: Any, y: Any, w: Any, log_s: float) -> float:
+    """The last selection chooses between what waits for the one before, and what does not."""
+    n = len(x)
+    kept, total = np.zeros(n), 0.0
+    for i in range(n):
+        mean = log_s
+        for j in range(len(w)):
+            mean += x[i, j] * w[j]
+        a = math.exp(mean) if i % 3 == 0 else math.log(1.0 + mean * mean)
+        kept[i] += kept[i - 1] * 0.5 + a
+        if i % 3 == 0:
+            b = mean - 1.5
+            kept[0] = b
+        else:
+            b = math.erfc(a)
+        if i % 3 == 0:
+            c = b * 0.5 - math.sin(0.5)
+            kept[i] += c
+        else:
+            c = math.tanh(y[i]) * y[i]
+            c += math.log(abs(c) + 0.1)
+        total += math.erfc(a * c) + kept[i]
+    return total
+
+
 def data(seed: int = 0) -> tuple[Any, ...]:
     rng = np.random.default_rng(seed)
     x = rng.normal(0.0, 1.0, (40, 3))
     return x, np.maximum(rng.normal(0.0, 1.0, 40), 0.0), rng.normal(0.0, 0.5, 3), -0.1
 
 
-@pytest.mark.parametrize("program", [censored, in_turn])
+@pytest.mark.parametrize("program", [censored, in_turn, three])
 def test_values_and_gradients(program: Any) -> None:
     args = data()
     for options in ({}, {"fastmath": True}):

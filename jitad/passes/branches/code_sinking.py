@@ -65,7 +65,10 @@ class _Sinking:
         self.sides = self._sides()
 
     def _sides(self) -> dict[Op, Sides]:
-        """The sides of each op, so that an op of one side reads nothing that waits for the selections of both."""
+        """The sides of each op, so that an op of one side reads nothing that waits for the selections of both.
+
+        A selection of what waits for another one is an op like others.
+        """
         here = set(self.ops)
         readers = users(ops_of(self.func.blocks))
         pinned = set[Op]()
@@ -79,12 +82,14 @@ class _Sinking:
                     for user in readers.get(op.result, ()):
                         found |= self._of_use(op.result, user, sides) if user in here else BOTH
                 sides[op] = found
-            late = self._late(sides)
-            new = {op for op in self.ops if len(sides[op]) == 1 and op not in self.selections and any(
-                v.op in late and v.op not in self.selections for v in op.operands)}
-            if not new - pinned:
+            late = self._late(sides) - self.selections
+            wait = {op for op in self.ops if any(v.op in late for v in op.operands)}
+            chosen = {op for op in self.selections & wait if not late.isdisjoint(v.op for v in op.operands[1:])}
+            new = {op for op in wait - self.selections if len(sides[op]) == 1}
+            if not chosen and not new - pinned:
                 return sides
             pinned |= new
+            self.selections -= chosen
 
     def _of_use(self, v: Value, user: Op, sides: dict[Op, Sides]) -> Sides:
         if user not in self.selections:
