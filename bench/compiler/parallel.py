@@ -2,8 +2,8 @@
 
 All rounds are interleaved, and the best ones are compared: if the machine does other work as well, a loop is as slow
 as its slowest share, and medians measure the other work.  ``python -m bench.compiler.parallel`` prints the table.  The
-harness, which uses one core, runs it in a process of its own with all cores.  ``--ordinary`` prints that of the programs
-of ``bench/ordinary`` instead, at their size (some 10 to 300 µs a call).
+harness, which uses one core, runs it in a process of its own with all cores.  ``--ordinary`` prints that of the
+programs of ``bench/ordinary`` instead, at their size (some 10 to 300 µs a call).
 
 Processor time is the time of one thread, over that of the calling thread or of all the others together, whichever is
 more.  On a busy machine it is a lower bound of the speed-up: the caller takes shares that others have not begun.
@@ -236,7 +236,8 @@ def main(arguments: list[str]) -> None:
         for found in measured(problems(quick), int(arguments[arguments.index("--json") + 1])):
             print(json.dumps(found), flush=True)
         return
-    for name, times, cannot, possible in measured(ordinary_problems() if "--ordinary" in arguments else problems(quick), 40):
+    chosen = ordinary_problems() if "--ordinary" in arguments else problems(quick)
+    for name, times, cannot, possible in measured(chosen, 40):
         best = {label: min(t) for label, t in times.items()}
         print(f"{name:28}" + "  ".join(f"{label} {1e3 * t:.3f} ms" for label, t in best.items())
               + f"  speed-up {best[ONE] / best[SEVERAL]:.2f}, by processor time {possible:.2f}",
