@@ -188,7 +188,7 @@ class _Test:
         return found.operands[0] if found is not None and found.name == "cast" else None
 
     def kept(self) -> list[Op]:
-        """What computes the floats that are kept: their integer parts are tested, and nothing else reads what they take.
+        """The ops of the floats that are kept: their integer parts are tested, and nothing else needs their operands.
         """
         found: dict[Op, None] = {}
         for condition in filter(self._is_index_test, self.wanted):
