@@ -229,9 +229,13 @@ def _bound(op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int]
 
 
 def _bound_before(p: Value, op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int] | None:
-    """A bound of the next value ``v`` of ``p`` by a comparison of ``p``: ``p > 0`` bounds ``p - 1``."""
+    """A bound of the next value ``v`` of ``p`` by a comparison of ``p``: ``p > 0`` bounds ``p - 1``.
+
+    It may pass a constant: ``p >= 0`` tells that it is not below -1.
+    """
     (x, step), (bound, slack) = constant_step(v.op) or (v, 0), _bound(op, truth, p, sign) or (v, 0)
-    return (bound, slack - sign * step) if x is p and 0 < sign * step <= slack else None
+    near = bound.const is not None and abs(bound.const) <= FAR and abs(step) <= SMALL
+    return (bound, slack - sign * step) if x is p and 0 < sign * step and (near or sign * step <= slack) else None
 
 
 # --- back paths -----------------------------------------------------------------------------------
