@@ -37,8 +37,7 @@ LONGEST = 50
 """The most (value, offset) pairs that are visited when the steps of one parameter are collected."""
 
 Incoming = dict[Block, list[Edge]]
-Ways = dict[Block, list[tuple[Block, Edge]]]
-"""The edges to each block of a loop, with the blocks that they leave."""
+Ways = dict[Block, list[tuple[Block, Edge]]]         # the edges to each block, with the blocks that they leave
 
 
 @dataclass(frozen=True)
@@ -263,15 +262,16 @@ def back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
 
 
 def _on_the_way(block: Block, loop: Loop, ways: Ways, last: Edge | None = None) -> list[tuple[Value, bool]]:
-    """Conditions that hold on the way from the head to ``block``, by the edge ``last`` if it is given.
+    """Conditions that hold on the way from the head, or from an inner loop, to ``block``, by ``last`` if it is given.
 
     ``a and b`` is a branch on ``a``, one side of which passes ``b`` and the other False.
     """
     found: list[tuple[Value, bool]] = []
     passed: tuple[Value, bool] | None = None                   # a parameter of the block, and its truth
+    heads = {loop.head, *(inner.head for inner in _within(loop))}
     for _ in range(LONGEST):
         here = [(b, e) for b, e in ways[block] if (last is None or e is last) and _may_pass(e, passed)]
-        if block is loop.head or len(here) != 1:
+        if block in heads or len(here) != 1:
             break
         (block, edge), last = here[0], None
         if passed is not None and (v := edge.argument(passed[0])) is not None:
@@ -286,8 +286,8 @@ def _on_the_way(block: Block, loop: Loop, ways: Ways, last: Edge | None = None) 
 
 def _may_pass(edge: Edge, passed: tuple[Value, bool] | None) -> bool:
     """True unless an edge passes a constant of the other truth."""
-    v = edge.argument(passed[0]) if passed is not None else None
-    return v is None or v.const is None or passed is None or bool(v.const) is passed[1]
+    v = edge.argument(passed[0]) if passed else None
+    return v is None or v.const is None or not passed or bool(v.const) is passed[1]
 
 
 
