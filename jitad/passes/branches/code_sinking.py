@@ -27,6 +27,8 @@ from ..analysis.loops import loop_forest
 
 LEAST = 20
 """The least cost of a side: that of a mispredicted branch, half of the times."""
+LARGEST = 200
+"""The most ops of a block that is examined, once for each condition."""
 BOTH = frozenset((1, 2))
 Sides = frozenset[int]
 
@@ -36,10 +38,12 @@ def code_sinking(module: Module) -> bool:
     changed = False
     for func in module.functions.values():
         forest = loop_forest(func)
-        blocks = [b for b in forest.dom.order if (loop := forest.innermost.get(b)) is not None and loop.children]
+        blocks = [b for b in forest.dom.order if (loop := forest.innermost.get(b)) is not None and loop.children
+                  and len(b.ops) <= LARGEST and sum(OPS[op.name].cost for op in b.ops) >= LEAST]
+        readers = users(ops_of(func.blocks)) if blocks else {}
         for block in blocks:
             for condition in dict.fromkeys(op.operands[0] for op in block.ops if _is_selection(op)):
-                if isinstance(condition.type, Scalar) and (found := _Sinking(func, block, condition)).pays():
+                if isinstance(condition.type, Scalar) and (found := _Sinking(func, block, condition, readers)).pays():
                     found.run()
                     changed = True
                     break
@@ -56,10 +60,10 @@ def _is_ordered(op: Op) -> bool:
 
 
 class _Sinking:
-    """The sides of one condition for which each op of a block is needed."""
+    """The sides of one condition for which each op of a block is needed; ``readers``: of the function's values."""
 
-    def __init__(self, func: Function, block: Block, condition: Value) -> None:
-        self.func, self.block, self.condition = func, block, condition
+    def __init__(self, func: Function, block: Block, condition: Value, readers: dict[Value, list[Op]]) -> None:
+        self.func, self.block, self.condition, self.readers = func, block, condition, readers
         self.ops = block.ops
         self.selections = {op for op in self.ops if _is_selection(op) and op.operands[0] is condition}
         self.sides = self._sides()
@@ -70,7 +74,6 @@ class _Sinking:
         A selection of what waits for another one is an op like others.
         """
         here = set(self.ops)
-        readers = users(ops_of(self.func.blocks))
         pinned = set[Op]()
         while True:
             sides: dict[Op, Sides] = {}
@@ -79,7 +82,7 @@ class _Sinking:
                 if op in pinned or _is_ordered(op):
                     found = BOTH
                 else:
-                    for user in readers.get(op.result, ()):
+                    for user in self.readers.get(op.result, ()):
                         found |= self._of_use(op.result, user, sides) if user in here else BOTH
                 sides[op] = found
             late = self._late(sides) - self.selections
@@ -131,10 +134,9 @@ class _Sinking:
             op.block = join
         term.block, join.term, block.term = join, term, None
         set_term(block, "branch", [self.condition], [Edge(side, []) for side in sides])
-        for b in self.func.blocks:
-            for op in ops_of([b]):
-                if not merged.keys().isdisjoint(op.used()):
-                    op.replace_uses(merged)
+        for op in joined:
+            for user in self.readers.get(op.result, ()):
+                user.replace_uses(merged)
 
     def _side(self, k: int, join: Block, joined: list[Op]) -> Block:
         """The block of a side, in which a selection is what it selects there."""
