@@ -78,7 +78,7 @@ def test_a_constant_number_of_columns(columns: int) -> None:
 @pytest.mark.parametrize("widths", [[8], [16, 8]], ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_of_lanes(name: str, widths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outer_loop_pass, "_widths", lambda loop, known: widths)
+    monkeypatch.setattr(outer_loop_pass, "_widths", lambda kinds, known: widths)
     f = PROGRAMS[name]
     fast = jit(f)
     for n in COUNTS:

@@ -30,12 +30,11 @@ stored before such a check to shared arrays that the loop reads.
 from __future__ import annotations
 
 from ...ir.graph import Block, Function, Module
-from ...ir.types import dims_of
 from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_chunks import LaneChunks
 from .lane_kinds import Kinds, NoLanes
-from .lane_profit import pays, reads_rows, sizes_to_test, vectors_inside
+from .lane_profit import pays, reads_rows, runs_along_rows, sizes_to_test, vectors_inside
 from .nest_fission import NestFission
 from .nest_regions import find_region
 
@@ -125,7 +124,7 @@ def _together(func: Function, forest: LoopForest, loop: Loop, known: Counted, se
         if later is not taken and reads_rows(forest, kinds):
             later.add(loop.head)
             return True
-        chunks, *narrow = [LaneChunks(func, loop, known, kinds, width) for width in _widths(loop, known)]
+        chunks, *narrow = [LaneChunks(func, loop, known, kinds, width) for width in _widths(kinds, known)]
         for each in (chunks, *narrow):
             each.run()
         sizes = sizes_to_test(loop, chunks.lanes.made)
@@ -141,12 +140,8 @@ def _together(func: Function, forest: LoopForest, loop: Loop, known: Counted, se
     return True
 
 
-def _widths(loop: Loop, known: Counted) -> list[int]:
-    """The numbers of lanes in the versions of a loop: a short one along the last axis of a matrix has two."""
-    size = known.trip.op
+def _widths(kinds: Kinds, known: Counted) -> list[int]:
+    """The numbers of lanes in the versions of a loop: a short one along rows, which may have few elements, has two."""
     if known.trip.const is not None:
         return [LANES if known.trip.const >= LANES else NARROW]
-    if size is None or size.name != "dim" or sum(len(b.ops) for b in loop.blocks) > SHORT:
-        return [LANES]
-    along_rows = 0 < size.attrs["axis"] == len(dims_of(size.operands[0].type)) - 1
-    return [LANES, NARROW] if along_rows else [LANES]
+    return [LANES, NARROW] if sum(len(b.ops) for b in kinds.blocks) <= SHORT and runs_along_rows(kinds) else [LANES]
