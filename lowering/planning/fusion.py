@@ -37,6 +37,7 @@ from .op_traits import (
     is_called,
     is_flat,
     is_full,
+    is_gather,
     is_transcendental,
     same_axes,
 )
@@ -252,9 +253,9 @@ class _Planner:
             return True
         if user.name in ELEMENTWISE:
             return self._spreads(v, user.result)
-        if user.name == "take" and i == 1:               # once for each element of a row
-            return not isinstance(t := user.operands[0].type, Array) or t.rank > 1
-        if user.name in ("take", "put", "add_put", "nonzero", "cumsum", "cumprod", "argmax", "argmin"):
+        if user.name in ("take", "put", "add_put") and i > 0:
+            return not is_gather(user) and i == len(user.operands) - 1     # an index is read for each element of a row
+        if user.name in ("take", "nonzero", "cumsum", "cumprod", "argmax", "argmin"):
             return True
         if user.name == "broadcast_to":
             return self._spreads(v, user.result)

@@ -1,7 +1,8 @@
 """Finds the elementwise results and reductions that one loop nest can compute together.
 
-A *group* is a list of ops of one block over the same sizes: stored elementwise ops, reductions of whole arrays, and
-additions to parts of arrays whose order the compiler may choose (``add_slice``, the adjoint of a slice).
+A *group* is a list of ops of one block over the same sizes: stored elementwise ops, elements of a vector at given
+indices, reductions of whole arrays, and additions to parts of arrays whose order the compiler may choose
+(``add_slice``, the adjoint of a slice).
 A group is emitted at its last member, in one loop nest.  The nest computes each element once, stores it or adds it to
 a partial result in a register, and uses it in the members that follow.  Therefore nothing else may read the group's
 results or overwrite its operands between its first and its last member.  If one member overwrites an array, the
@@ -27,7 +28,7 @@ from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import CONSUMING, ELEMENTWISE, OPS, size_origin
 from ...ir.types import Array
 from .fusion import POINTWISE, Plan
-from .op_traits import is_called, same_axes
+from .op_traits import is_called, is_gather, same_axes
 
 LIMIT = 16            # members that may be stored; each keeps pointers in registers
 LONGEST = 64          # members, since the time of LLVM's vectoriser is quadratic in a loop's length
@@ -80,6 +81,8 @@ class _Sizes:
         made = [size_origin(result, axis) if d is None else d for axis, d in enumerate(dims)]
         if all(isinstance(n, (int, Value)) for n in made):
             self._join(self._made.setdefault((*made, *(d == 1 for d in dims)), result), result)
+        if op.name == "take" and is_gather(op):
+            self._join(op.operands[1], result)
         for v in op.operands if op.name in POINTWISE else [op.operands[i] for i in OPS[op.name].consumes]:
             if same_axes(v, result):
                 self._join(v, result)
@@ -135,6 +138,8 @@ def _is_member(plan: Plan, op: Op) -> bool:
         return bool(op.attrs.get("acc")) and all(step.const == 1 for step in op.operands[3::2])
     if not op.results or not is_array(op.results[0]) or op.name == "stop":
         return False
+    if op.name == "take":
+        return is_gather(op)
     return op.name in ELEMENTWISE and not is_called(op) and op.results[0] not in plan.accumulate
 
 
@@ -271,6 +276,7 @@ def _far_reads(plan: Plan, op: Op, seen: set[Op] | None = None) -> set[Value]:
         if not isinstance(v.type, Array):
             continue
         here, inner = same_axes(v, shape), v.op if v in plan.lazy else None
+        here = here and not (op.name == "take" and v is op.operands[0])
         if here and inner is not None and inner.name in POINTWISE:
             out |= _far_reads(plan, inner, seen)
         elif not here or inner is not None:

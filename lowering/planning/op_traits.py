@@ -96,6 +96,12 @@ def is_flat(lazy: Collection[Value], values: Iterable[Value], like: Array) -> bo
     return True
 
 
+def is_gather(op: Op) -> bool:
+    """True for an op at an array of indices into one axis, so that each index is that of one element."""
+    t = op.operands[0].type
+    return op.name in ("take", "put", "add_put") and isinstance(t, Array) and t.rank == 1
+
+
 def is_full(v: Value) -> bool:
     """True if ``v`` is an array with an element of its own at each index, which costs a load: no broadcast, no fill."""
     return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))

@@ -74,7 +74,7 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
 
     along = max(axis for axis in axes if axis < tail)
     n, none = extent[along], fn.size(0)
-    number = _rows_at_once(fn, source) if not inner else 1
+    number = _rows_at_once(fn, source) if not inner and len(axes) == 1 else 1    # with more, often small windows
     if number == 1 or n.const == 1:
         rows(none, 1, n)
         return

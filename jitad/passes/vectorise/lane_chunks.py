@@ -174,7 +174,10 @@ class LaneChunks:
         return out
 
     def _go_on(self) -> None:
-        """Emit the end of a chunk: it passes on shared arrays, and sums, to which the lanes add one after the other."""
+        """Emit the end of a chunk: it passes on shared arrays, and sums, to which the lanes add one after the other.
+
+        Sums of cotangents have no order.
+        """
         b = self.lanes.b
         passed = []
         for p, back, start in zip(self.loop.head.params[1:], self.loop.back_edge().args[1:], self.carried):
@@ -191,6 +194,10 @@ class LaneChunks:
                 term = op.operands[op.operands[0] is v]
                 terms.append(self.lanes.term(op, self.lanes.of(term)))
                 v = op.result
+            if terms and all(op.attrs.get("acc") for op in self.kinds.sums[p]):
+                for t in terms:
+                    total = b.emit("add", total, b.emit("sum", t, axes=(0,), acc=True), acc=True)
+                terms = []
             for lane in self.lanes.order() if terms else ():
                 for t in terms:
                     total = b.add(total, b.get(t, b.const(lane)))
