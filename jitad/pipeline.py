@@ -25,6 +25,7 @@ from .passes.algebra.arg_reductions import arg_reductions
 from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.doubled_halves import doubled_halves
+from .passes.algebra.index_bounds import index_bounds
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
@@ -186,6 +187,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
+    ("adjoint", "index_bounds", _then(index_bounds, _SIMPLIFY)),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
     ("adjoint", "loop_counters", _Step(loop_counters)),

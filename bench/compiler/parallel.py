@@ -2,7 +2,8 @@
 
 All rounds are interleaved, and the best ones are compared: if the machine does other work as well, a loop is as slow
 as its slowest share, and medians measure the other work.  ``python -m bench.compiler.parallel`` prints the table.  The
-harness, which uses one core, runs it in a process of its own with all cores.
+harness, which uses one core, runs it in a process of its own with all cores.  ``--ordinary`` prints that of the
+programs of ``bench/ordinary`` instead, at their size (some 10 to 300 µs a call).
 
 Processor time is the time of one thread, over that of the calling thread or of all the others together, whichever is
 more.  On a busy machine it is a lower bound of the speed-up: the caller takes shares that others have not begun.
@@ -16,7 +17,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,6 +130,16 @@ def mixture(points: int) -> tuple[Any, Callable[[Any], Program], int]:
     return gmm_objective, of_gradient(parameters, rng.normal(size=(points, d)), Prior(1.0, 0)), 0
 
 
+def ordinary_problems() -> Iterator[Problem]:
+    from bench.acting import programs as programs_of
+    from bench.ordinary import FIELDS
+    for field_name in FIELDS:
+        for p in programs_of(f"bench.ordinary.{field_name}", Bench(None, None, False, 1)):
+            yield Problem(f"{p.name}, value", p.function, of_value(*p.args))
+            if p.grad:
+                yield Problem(f"{p.name}, gradient", p.function, of_gradient(*p.args), p.grad)
+
+
 def programs(problem: Problem) -> tuple[dict[str, Program], dict[str, str]]:
     """Programs by label, compiled and checked to give the same result; and the reasons why peers are left out."""
     made, cannot = {}, {}
@@ -191,8 +202,8 @@ def undisturbed(made: dict[str, Program], rounds: int, least: float = 0.02) -> f
 Measured = tuple[str, dict[str, list[float]], dict[str, str], float]
 
 
-def measured(quick: bool, rounds: int) -> Iterator[Measured]:
-    for problem in problems(quick):
+def measured(chosen: Iterable[Problem], rounds: int) -> Iterator[Measured]:
+    for problem in chosen:
         made, cannot = programs(problem)
         yield problem.name, samples(made, rounds), cannot, undisturbed(made, 7)
 
@@ -222,10 +233,11 @@ def main(arguments: list[str]) -> None:
     use_all_cores()
     quick = "--quick" in arguments
     if "--json" in arguments:
-        for found in measured(quick, int(arguments[arguments.index("--json") + 1])):
+        for found in measured(problems(quick), int(arguments[arguments.index("--json") + 1])):
             print(json.dumps(found), flush=True)
         return
-    for name, times, cannot, possible in measured(quick, 40):
+    chosen = ordinary_problems() if "--ordinary" in arguments else problems(quick)
+    for name, times, cannot, possible in measured(chosen, 40):
         best = {label: min(t) for label, t in times.items()}
         print(f"{name:28}" + "  ".join(f"{label} {1e3 * t:.3f} ms" for label, t in best.items())
               + f"  speed-up {best[ONE] / best[SEVERAL]:.2f}, by processor time {possible:.2f}",

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...passes.analysis.cost import LANES
 from ..llvm.code import Code, Fragment
 from ..llvm.emit import Scopes, Writer
 from ..llvm.instruction import Instruction
@@ -35,14 +34,14 @@ class NotWhole(Exception):
 
 
 def vectors(writer: Writer, code: Code, lines: Sequence[Instruction], i: str,
-            carried: Sequence[tuple[str, str, str, str]]) -> tuple[list[Instruction], list[str]] | None:
+            carried: Sequence[tuple[str, str, str, str]], lanes: int) -> tuple[list[Instruction], list[str]] | None:
     """The instructions for all ``i`` at once, with new names of ``code``, and the final carried values.
 
     Returns None if an instruction has no rule.  ``carried``: of each value its type, its initial value, its name within
     an iteration, and its name for the next one.
     """
     try:
-        return _Body(writer, code, i, {phi: (t, before, after) for t, before, phi, after in carried}).run(lines)
+        return _Body(writer, code, i, {phi: (t, before, after) for t, before, phi, after in carried}, lanes).run(lines)
     except NotWhole:
         return None
 
@@ -54,8 +53,9 @@ class _Body:
     equal expressions, so that equal addresses are recognised.
     """
 
-    def __init__(self, writer: Writer, code: Code, i: str, carried: dict[str, tuple[str, str, str]]) -> None:
-        self.writer, self.code, self.i, self.carried = writer, code, i, carried
+    def __init__(self, writer: Writer, code: Code, i: str, carried: dict[str, tuple[str, str, str]], lanes: int
+                 ) -> None:
+        self.writer, self.code, self.i, self.carried, self.lanes = writer, code, i, carried, lanes
         self.made = Fragment(code)
         self.strides: dict[str, str] = {i: "1"}
         self.elements: dict[str, str] = {}                       # address → the type that its stride counts
@@ -89,6 +89,9 @@ class _Body:
             raise NotWhole
         _RULES[i.opcode](self, i)
 
+    def kind(self, t: str) -> str:
+        return f"<{self.lanes} x {t}>"
+
     # --- operands -----------------------------------------------------------------------------------
 
     def is_uniform(self, *operands: str) -> bool:
@@ -110,24 +113,26 @@ class _Body:
     def _splat(self, t: str, x: str) -> str:
         if x[0] != "%":
             return f"splat ({t} {x})"
-        kind = _vector(t)
+        kind = self.kind(t)
         one = self.made.insert_element(kind, "poison", t, x, 0)
-        return self.made.shuffle(kind, kind, one, "poison", f"<{LANES} x i32> zeroinitializer")
+        return self.made.shuffle(kind, kind, one, "poison", f"<{self.lanes} x i32> zeroinitializer")
 
     def _linear(self, t: str, x: str) -> str:
         if t != "i64":                                           # an address
             raise NotWhole
         steps = self.steps(self.strides[x])
-        return steps if x == self.i else self.made.arith("add", _vector("i64"), self._splat("i64", x), steps)
+        return steps if x == self.i else self.made.arith("add", self.kind("i64"), self._splat("i64", x), steps)
 
     def steps(self, stride: str) -> str:
-        numbers = f"<{', '.join(f'i64 {k}' for k in range(LANES))}>"
-        return numbers if stride == "1" else self.made.arith("mul", _vector("i64"), self._splat("i64", stride), numbers)
+        numbers = f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
+        if stride == "1":
+            return numbers
+        return self.made.arith("mul", self.kind("i64"), self._splat("i64", stride), numbers)
 
     def varying(self, i: Instruction, operands: Sequence[str], **changes: Any) -> None:
         """Append the instruction for all elements, with these operands and what else differs."""
         self.types[i.result] = i.type
-        self.made.lines.append(i._replace(operands=tuple(operands), type=_vector(i.type), **changes))
+        self.made.lines.append(i._replace(operands=tuple(operands), type=self.kind(i.type), **changes))
 
     def spread(self, t: str, operands: Sequence[str]) -> list[str]:
         return [self.vector(t, x) for x in operands]
@@ -160,7 +165,7 @@ class _Body:
         _, before, after = self.carried[phi]
         if after != i.result or i.opcode not in ("fadd", "and", "or") or x in self.carried:
             raise NotWhole
-        kind, every, name = _vector(t), self.vector(t, x), f"llvm.vector.reduce.{i.opcode}.v{LANES}{_SUFFIX[t]}"
+        kind, every, name = self.kind(t), self.vector(t, x), f"llvm.vector.reduce.{i.opcode}.v{self.lanes}{_SUFFIX[t]}"
         if i.opcode == "fadd":
             callee = self.writer.declare(name, t, f"{t}, {kind}")
             self.finals[phi] = self.made.call(t, callee, (t, before), (kind, every), flags=i.flags)
@@ -177,13 +182,13 @@ class _Body:
         """A comparison or a cast, whose operands have another type than the result."""
         if self.is_uniform(*i.operands):
             return self.made.lines.append(i)
-        self.varying(i, self.spread(i.types[0], i.operands), types=(_vector(i.types[0]),))
+        self.varying(i, self.spread(i.types[0], i.operands), types=(self.kind(i.types[0]),))
 
     def selection(self, i: Instruction) -> None:
         if self.is_uniform(*i.operands):
             return self.made.lines.append(i)
         c, *xs = i.operands
-        self.varying(i, [c, *self.spread(i.type, xs)], types=("i1" if self.is_uniform(c) else _vector("i1"),))
+        self.varying(i, [c, *self.spread(i.type, xs)], types=("i1" if self.is_uniform(c) else self.kind("i1"),))
 
     def address(self, i: Instruction) -> None:
         base, index = i.operands
@@ -210,14 +215,14 @@ class _Body:
         By gathers a product of a matrix and a vector takes 1.9 times as long on an AMD EPYC with AVX-512.
         """
         vector, stride, made = "poison", self.strides[at], self.made
-        for k in range(LANES):
+        for k in range(self.lanes):
             number = stride.lstrip("-").isdigit()
             offset = str(k * int(stride)) if number else made.arith("mul", "i64", stride, str(k), flags="nsw")
             here = made.address(i.type, at, offset)
             element = made.load(i.type, here, int(i.detail), i.notes)
-            name = i.result if k == LANES - 1 else self.code.fresh()
+            name = i.result if k == self.lanes - 1 else self.code.fresh()
             put = (vector, element, str(k))
-            made.lines.append(Instruction("insertelement", name, _vector(i.type), put, (i.type, "i64")))
+            made.lines.append(Instruction("insertelement", name, self.kind(i.type), put, (i.type, "i64")))
             vector = name
         self.types[i.result] = i.type
 
@@ -229,7 +234,7 @@ class _Body:
             raise NotWhole
         self._check_element(t, at)
         self.accesses.append((True, self.numbers[at], self.writer.scopes(i.notes)))
-        self.made.lines.append(i._replace(operands=(self.vector(t, x), at), types=(_vector(t),)))
+        self.made.lines.append(i._replace(operands=(self.vector(t, x), at), types=(self.kind(t),)))
 
     def _check_element(self, t: str, at: str) -> None:
         """Raise ``NotWhole`` unless the address's stride counts elements of type ``t``."""
@@ -242,17 +247,17 @@ class _Body:
             raise NotWhole
         if self.is_uniform(*i.operands):
             return self.made.lines.append(i)
-        every, kind = self.spread(t, i.operands), _vector(t)
+        every, kind = self.spread(t, i.operands), self.kind(t)
         types = (kind,) * len(every)
         _, _, intrinsic = i.detail.partition("@llvm.")
         if (stem := intrinsic.partition(".")[0]) in _INTRINSICS:
-            whole = self.writer.declare(f"llvm.{stem}.v{LANES}{_SUFFIX[t]}", kind, ", ".join(types))
+            whole = self.writer.declare(f"llvm.{stem}.v{self.lanes}{_SUFFIX[t]}", kind, ", ".join(types))
             return self.varying(i, every, types=types, detail=whole)
         lanes, symbol = self._vector_version(i.detail)
-        if lanes == LANES:
+        if lanes == self.lanes:
             return self.varying(i, every, types=types, detail=symbol)
-        kind, masks = f"<{lanes} x {t}>", [_mask(first, lanes) for first in range(0, LANES, lanes)]
-        given = [[self.made.shuffle(kind, _vector(t), x, "poison", mask) for x in every] for mask in masks]
+        kind, masks = f"<{lanes} x {t}>", [_mask(first, lanes) for first in range(0, self.lanes, lanes)]
+        given = [[self.made.shuffle(kind, self.kind(t), x, "poison", mask) for x in every] for mask in masks]
         parts = [self.made.call(kind, symbol, *((kind, x) for x in xs), flags=i.flags) for xs in given]
         while len(parts) > 1:
             of, lanes = f"<{lanes} x {t}>", 2 * lanes
@@ -263,7 +268,8 @@ class _Body:
 
     def _vector_version(self, callee: str) -> tuple[int, str]:
         """The lanes of the widest vector version of a scalar function, and its name."""
-        found = [(lanes, symbol) for lanes, symbol in self.writer.vector_versions.get(callee[1:], ()) if lanes <= LANES]
+        versions = self.writer.vector_versions.get(callee[1:], ())
+        found = [(lanes, symbol) for lanes, symbol in versions if lanes <= self.lanes]
         if not found:
             raise NotWhole
         lanes, symbol = max(found)
@@ -277,10 +283,6 @@ class _Body:
             for _, other, others in self.accesses[:k] + self.accesses[k + 1:] if stores else ():
                 if where != other and not scopes.apart(others):
                     raise NotWhole
-
-
-def _vector(t: str) -> str:
-    return f"<{LANES} x {t}>"
 
 
 def _mask(first: int, lanes: int) -> str:

@@ -25,6 +25,8 @@ from . import fixed_width_vectors
 from .module_builder import ModuleBuilder
 
 Body = Callable[[str, list[str]], Sequence[str]]
+VECTORS = frozenset({"8", str(LANES)})
+"""The numbers of iterations that are vectors of that many elements."""
 
 
 def unlikely(writer: Writer) -> str:
@@ -198,11 +200,11 @@ class FunctionBuilder(ABC):
                outs: list[str]) -> bool:
         """Rewrite the body of the current loop with fixed-width vectors.  Returns False if that is not possible."""
         code = self.code
-        if n != str(LANES) or start or not self.target.vector_bits:
+        if n not in VECTORS or start or not self.target.vector_bits:
             return False
         if code.here != head or not code.is_plain(head):
             return False
-        found = fixed_width_vectors.vectors(self.writer, code, code.block(head), i, carried)
+        found = fixed_width_vectors.vectors(self.writer, code, code.block(head), i, carried, int(n))
         if found is None:
             return False
         code.drop_phis(head)
@@ -213,12 +215,12 @@ class FunctionBuilder(ABC):
         return True
 
     def _whole_vectors(self, n: str) -> str:
-        """Metadata for a loop over ``LANES`` elements, to be vectorised without a loop; ``""`` for other loops."""
+        """Metadata for a loop over ``VECTORS``, to be vectorised without a loop; ``""`` for other loops."""
         bits = self.target.vector_bits
-        if n != str(LANES) or not bits or LANES * 64 < bits:
+        if n not in VECTORS or not bits or int(n) * 64 < bits:
             return ""
         self.width = self.target.full_width
-        return self.writer.vector_note(LANES * 64 // bits)
+        return self.writer.vector_note(int(n) * 64 // bits)
 
     def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:
         """Emit ``then`` under a condition; ``rare`` marks it as unlikely."""

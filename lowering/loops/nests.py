@@ -34,8 +34,9 @@ class NestPrinter(Printer):
         loops = perfect_nest(op)
         counts = [self.scalar(loop.operands[1]) for loop in loops]
         known = all(n[0] != "%" for n in counts)
-        few = known and int(self.fn.product(counts)) <= WRITTEN_OUT
-        if not few and idioms.lower(self, loops, counts):
+        short = known and int(self.fn.product(counts)) <= WRITTEN_OUT
+        few = short and not (counts == [str(WRITTEN_OUT)] and self.fn.target.vector_bits)     # that is one vector
+        if not short and idioms.lower(self, loops, counts):
             return
         registers, hint = [register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
 

@@ -252,6 +252,8 @@ class _Planner:
             return True
         if user.name in ELEMENTWISE:
             return self._spreads(v, user.result)
+        if user.name == "take" and i == 1:               # once for each element of a row
+            return not isinstance(t := user.operands[0].type, Array) or t.rank > 1
         if user.name in ("take", "put", "add_put", "nonzero", "cumsum", "cumprod", "argmax", "argmin"):
             return True
         if user.name == "broadcast_to":

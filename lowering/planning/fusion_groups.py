@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Block, Function, Op, Value
-from ...ir.ops import CONSUMING, ELEMENTWISE, OPS
+from ...ir.ops import CONSUMING, ELEMENTWISE, OPS, size_origin
 from ...ir.types import Array
 from .fusion import POINTWISE, Plan
 from .op_traits import is_called, same_axes
@@ -62,6 +62,7 @@ class _Sizes:
 
     def __init__(self) -> None:
         self._same: dict[Value, Value] = {}
+        self._made: dict[tuple[object, ...], Value] = {}             # the first array made with sizes that are operands
 
     def find(self, v: Value) -> Value:
         root = v
@@ -74,9 +75,18 @@ class _Sizes:
     def see(self, op: Op) -> None:
         if len(op.results) != 1 or not is_array(result := op.results[0]):
             return
+        assert isinstance(result.type, Array)
+        dims = result.type.dims
+        made = [size_origin(result, axis) if d is None else d for axis, d in enumerate(dims)]
+        if all(isinstance(n, (int, Value)) for n in made):
+            self._join(self._made.setdefault((*made, *(d == 1 for d in dims)), result), result)
         for v in op.operands if op.name in POINTWISE else [op.operands[i] for i in OPS[op.name].consumes]:
-            if same_axes(v, result) and (known := self.find(v)) is not (own := self.find(result)):
-                self._same[known] = own
+            if same_axes(v, result):
+                self._join(v, result)
+
+    def _join(self, v: Value, other: Value) -> None:
+        if (known := self.find(v)) is not (own := self.find(other)):
+            self._same[known] = own
 
 
 def shape_of(op: Op) -> Value:

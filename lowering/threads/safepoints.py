@@ -3,6 +3,7 @@
 * A loop that holds loops, calls or array ops, or that is not counted, decrements a counter at each back edge.  The
   innermost counted loops in it subtract their trip count on entry, or what they have run when they are left, if there
   are several ways out.
+* A walk to a bound in another loop (``walks.py``) counts what it has run when it is left, unless that is little.
 * A loop over the bits or digits of a number (``bit_loops.py``) has no counter, and counts as a part of the loop around.
 * An innermost counted loop on its own must not have a counter, so that it can vectorise.  It is strip-mined: an outer
   loop runs it for a million iterations at a time and polls between these chunks.
@@ -23,6 +24,7 @@ from ..llvm import context, types
 from ..llvm.types import Lowered
 from ..memory import alloc_runtime
 from .bit_loops import ends_soon
+from .walks import FEW, Walk, is_short, walk_of
 
 # Weight of an iteration that holds calls or array ops; of one that holds only loops, which count themselves.
 _HEAVY, _OUTER = 1 << 10, 16
@@ -47,22 +49,34 @@ class Polling:
         self.strips: dict[Loop, Strip] = {}
         self._counter = ""
         self._weights: dict[Loop, int] = {}
+        self._walks: dict[Loop, Walk | None] = {}
         self._within = False                             # inside a loop over arrays
 
     # --- counting -------------------------------------------------------------------------------------
 
     def weight(self, loop: Loop) -> int:
-        """The weight of an iteration; 0 in an innermost counted loop that carries scalars."""
+        """The weight of an iteration.
+
+        It is 0 in a loop that carries scalars and counts or walks, if it is an innermost one, or has few iterations and
+        in no loop in it they have a weight.
+        """
         if not self.active:
             return 0
         if loop not in self._weights:
             heavy = any(self._takes_long(op) for b in loop.blocks for op in b.all_ops())
-            plain = (counted(loop) is not None and not any(p in self.fn.places.slotted for p in loop.head.params)
-                     or ends_soon(loop))
-            light = 0 if plain else 1
-            nested = not all(ends_soon(x) for x in loop.children)
-            self._weights[loop] = _HEAVY if heavy else _OUTER if nested else light
+            known = counted(loop)
+            plain = (known or self._walk(loop)) is not None and not any(
+                p in self.fn.places.slotted for p in loop.head.params) or ends_soon(loop)
+            few = known is not None and loop.parent is not None and (known.trip.const or FEW + 1) <= FEW and \
+                not any(x.children for x in loop.children)
+            nested = any(self.weight(x) for x in loop.children) if few else not all(map(ends_soon, loop.children))
+            self._weights[loop] = _HEAVY if heavy else _OUTER if nested else 0 if plain else 1
         return self._weights[loop]
+
+    def _walk(self, loop: Loop) -> Walk | None:
+        if loop not in self._walks:
+            self._walks[loop] = walk_of(loop, self.fn.forest.dom)
+        return self._walks[loop]
 
     def _takes_long(self, op: Op) -> bool:
         """True if an op may take long: a call, or an op that loops over arrays."""
@@ -188,14 +202,16 @@ class Polling:
         return self._enter_strip(loop, count, args)
 
     def left(self, source: Block, target: Block) -> list[Loop]:
-        """The loops that an edge leaves and that count when they are left: counted ones with several exits.
+        """The loops that an edge leaves and that count when they are left: counted ones with several exits, and walks.
 
         What they have run may be far less than their trip count.
         """
         found = []
         loop = self.fn.forest.loop_of(source) if self.active else None
         while loop is not None and target not in loop.blocks:
-            if loop.exit is None and loop.parent is not None and counted(loop) is not None and not self.weight(loop):
+            walk = self._walk(loop)
+            several = counted(loop) is not None and loop.exit is None or walk is not None and not is_short(walk, loop)
+            if loop.parent is not None and several and not self.weight(loop):
                 found.append(loop)
             loop = loop.parent
         return found
@@ -203,9 +219,11 @@ class Polling:
     def leave(self, loops: list[Loop]) -> None:
         """Count the iterations of loops that are being left."""
         for loop in loops:
-            known = counted(loop)
-            assert known is not None
-            self.count(self.fn.scalar(known.iv))
+            known, walk = counted(loop), self._walk(loop)
+            if known is not None:
+                self.count(self.fn.scalar(known.iv))
+            elif walk is not None:
+                self.count(self.fn.sub(*map(self.fn.scalar, (walk.param, walk.start)[::walk.sign])))
 
     def _enter_strip(self, loop: Loop, count: Counted, args: list[Lowered]) -> list[Lowered]:
         code, label = self.code, self.code.label("strip")

@@ -272,3 +272,45 @@ def test_a_scan_that_goes_on_from_an_index_stays_above_its_start() -> None:
     jitted = jit(scanned)
     assert jitted(x, at) == scanned(x, at)
     assert " = select " not in jitted.inspect("adjoint", x, at)
+
+
+def test_what_a_while_loop_tests_first_holds_for_the_index_that_it_leaves_behind() -> None:
+    """Insertion into a sorted list: ``p > 0 and …`` keeps ``p`` from becoming negative."""
+    def inserted(scores: np.ndarray, width: int) -> np.ndarray:
+        best = np.zeros(width)
+        best[0] = 1.0
+        for k in range(len(scores)):
+            p = width - 1
+            while p > 0 and best[p - 1] < scores[k]:
+                best[p] = best[p - 1]
+                p -= 1
+            best[p] = scores[k]
+        return best
+
+    x = np.array([3.0, -1.0, 4.0, 1.5, 9.0, 2.6])
+    jitted = jit(inserted)
+    for width in (1, 2, 5):
+        np.testing.assert_array_equal(jitted(x, width), inserted(x, width))
+    assert " = select " not in jitted.inspect("adjoint", x, 2)
+
+
+def test_a_test_that_another_edge_passes_by_proves_nothing() -> None:
+    """``p > 0 or …``, and a step that is larger than what the test leaves."""
+    def either(x: np.ndarray, p: int, n: int) -> float:
+        while (p > 0 or x[0] < n) and n > 0:
+            p -= 1
+            n -= 1
+        return x[p]
+
+    def far(x: np.ndarray, p: int, n: int) -> float:
+        while p > 0 and n > 0:
+            p -= 2
+            n -= 1
+        return x[p]
+
+    x = np.arange(1.0, 6.0)
+    for f in (either, far):
+        jitted = jit(f)
+        for p in (0, 1, 2, 3, 4):
+            for n in (0, 1, 2, 3, 5):
+                assert jitted(x, p, n) == f(x, p, n)

@@ -78,13 +78,21 @@ def turning(x, first, end, n):
     return s
 
 
+def clamped(x, first, end, n):
+    """Windows that the ends of the array cut off, on one side of which the index may leave the array."""
+    s = 0.0
+    for k in range(first, end):
+        s = 2.0 * s + x[min(k + n, 6)] - x[max(k - n, 0)] * x[2 - min(k, 1)] + x[max(3 - k, n) - 1]
+    return s
+
+
 FAR = 2**63 - 1
 STARTS = (-9, -8, -7, -6, -3, -1, 0, 1, 2, 4, 6, 7, 8)
 NEAR = [(a, a + length) for a in STARTS for length in (0, 1, 2, 3, 7, 8, 9)]
 EXTREME = [(FAR - 2, FAR), (-FAR, -FAR + 2), (-FAR - 1, -FAR), (-FAR, 3 - FAR), (5, FAR), (FAR, 5)]
 
 
-@pytest.mark.parametrize("program", [rising, falling, shifted, by_twos, guarded, turning])
+@pytest.mark.parametrize("program", [rising, falling, shifted, by_twos, guarded, turning, clamped])
 @pytest.mark.parametrize("n", [1, 3, -2])
 def test_first_and_last_index(program, n):
     """Indices that are in range, negative, beyond an end, or beyond it in the last iteration only."""
@@ -100,7 +108,7 @@ def test_first_and_last_index(program, n):
             assert compiled(x, first, end, n) == want, (first, end)
 
 
-@pytest.mark.parametrize("program", [rising, shifted, guarded])
+@pytest.mark.parametrize("program", [rising, shifted, guarded, clamped])
 @pytest.mark.parametrize(("first", "end"), EXTREME)
 def test_indices_at_the_ends_of_int64(program, first, end):
     """Indices, or what they are computed from, may wrap around; a range that is empty raises nothing."""
@@ -124,3 +132,19 @@ def test_a_short_loop_tests_each_bound_once():
     text = f.inspect("optimized")
     test = text[text.rindex("^preheader", 0, text.index("^fast, ^checked")):text.index("^fast, ^checked")]
     assert sum(test.count(f"= {name} ") for name in ("lt", "le", "gt", "ge")) == 4
+
+
+def test_clamped_indices_are_tested_at_both_ends():
+    def box(x, r):
+        s = 0.0
+        for k in range(len(x) - 1):
+            s += np.tanh(x[min(k + r, len(x) - 1)] - x[max(k - r, 0)])
+        return s
+    f, x = jit(box), np.linspace(-1.0, 2.0, 50)
+    for r in (0, 3, 60, -1):
+        assert np.isclose(f(x, r), box(x, r))
+    with pytest.raises(IndexError):
+        f(x, -51)
+    text = f.inspect("optimized")
+    assert "^fast" in text
+    assert text.count("check {") == 2

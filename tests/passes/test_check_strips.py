@@ -64,6 +64,18 @@ def differences(table: Any, at: Any, w: Any) -> Any:
     return out
 
 
+def bent(image: Any, y: Any, turn: float) -> float:
+    """Coordinates that take long to compute."""
+    total = 0.0
+    for k in range(len(y)):
+        v = y[k] * (1.0 + turn * y[k] * (0.5 - turn * y[k])) + turn * (y[k] - 1.0) / (1.0 + y[k] * y[k])
+        u = 0.5 * v + turn * v * v / (1.0 + v * v)
+        i, j = int(v), int(u)
+        s, t = v - i, u - j
+        total += s * t * image[i, j] + (1.0 - s) * image[i + 1, j] * (1.0 - t) + image[i, j + 1]
+    return total
+
+
 def rows(start: Any, at: Any, table: Any) -> float:
     """The number of iterations is read: they are few."""
     total = 0.0
@@ -79,6 +91,7 @@ def rows(start: Any, at: Any, table: Any) -> float:
 def arguments(name: str) -> list[Any]:
     r = np.random.default_rng(3)
     return {"bilinear": [r.standard_normal((9, 7)), r.uniform(0, 7.9, N), r.uniform(0, 5.9, N)],
+            "bent": [r.standard_normal((9, 7)), r.uniform(0, 6.0, N), 0.03],
             "differences": [r.standard_normal(40), r.integers(-40, 40, N), r.standard_normal(N)],
             "chosen": [r.standard_normal(40), r.integers(-40, 40, N), r.standard_normal(N)],
             "stepped": [r.standard_normal(30), r.uniform(1, 2, N), 0.95, 0.04]}[name]
@@ -90,7 +103,7 @@ def strips(f: Callable[..., Any], args: list[Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("f", [bilinear, chosen, stepped, differences], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [bilinear, chosen, stepped, differences, bent], ids=lambda f: f.__name__)
 def test_values(f: Callable[..., Any]) -> None:
     args = arguments(f.__name__)
     assert strips(f, args) == 1
@@ -104,10 +117,14 @@ def test_values(f: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(("name", "position", "value", "error"), [
     ("bilinear", 1, 8.0, IndexError), ("bilinear", 2, math.nan, ValueError), ("bilinear", 2, math.inf, OverflowError),
     ("bilinear", 1, -1e30, OverflowError), ("chosen", 1, 40, IndexError), ("chosen", 1, -41, IndexError),
+    ("bent", 1, 20.0, IndexError), ("bent", 1, math.nan, ValueError), ("bent", 2, 1e30, OverflowError),
     ("stepped", 1, 2.5, IndexError), ("stepped", 1, math.nan, ValueError)])
 def test_errors(name: str, position: int, value: float, error: type[Exception], where: int) -> None:
     f, args = globals()[name], arguments(name)
-    args[position][where] = value
+    if isinstance(args[position], float):
+        args[position] = value
+    else:
+        args[position][where] = value
     with pytest.raises(error) as native:
         jit(f)(*args)
     if error is IndexError:
@@ -133,3 +150,12 @@ def test_negative_indices_count_from_the_end() -> None:
     args = arguments("bilinear")
     args[1][600] = -1.5                                             # rows -2 and -1
     np.testing.assert_allclose(jit(bilinear)(*args), bilinear(*args), rtol=1e-12)
+
+
+def test_floats_that_take_long_are_kept() -> None:
+    """Each is computed once in the strips; short ones, and elements, are computed again."""
+    text = str(jit(bent).inspect("optimized", *arguments("bent")))
+    assert text.count("empty") == 2
+    fast = text[text.index("^passing"):text.index("wide = True")]
+    assert fast.count("= div ") == 0
+    assert "empty" not in str(jit(stepped).inspect("optimized", *arguments("stepped")))

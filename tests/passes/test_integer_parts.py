@@ -117,3 +117,36 @@ def test_casts_of_arrays_are_not_checked_before(guard: Callable[[float, int], bo
 def test_checks_left(guard: Callable[[float, int], bool], part: Callable[[float], Any], checks: int) -> None:
     text = str(jit(element(guard, part)).inspect("optimized", A, 1.0))
     assert text.count("  check ") == checks
+
+
+WHOLE = (lambda y: round(y) * 1.0, lambda y: y - math.floor(y), lambda y: math.ceil(y) / 2)
+EDGES = (0.0, -0.0, -0.3, -0.5, 0.5, 1.5, 2.5, 2.0**52 + 0.5, 2.0**63 - 1024, -2.0**63, -2.0**63 - 2048, 2.0**63,
+         math.inf, -math.inf, math.nan)
+
+
+@pytest.mark.parametrize("f", WHOLE)
+def test_whole_floats_stay_floats(f: Callable[[float], float]) -> None:
+    """Within 64 bits; a negative zero becomes zero, as the integer 0 does."""
+    native = jit(f, grad=True)
+    for y in EDGES:
+        if -2.0**63 <= y < 2.0**63:
+            assert (native(y), math.copysign(1.0, native(y))) == (f(y), math.copysign(1.0, f(y))), y
+            assert native.grad(y) == (1.0 if f(0.25) == 0.25 else 0.0)
+        else:
+            with pytest.raises(ValueError if math.isnan(y) else OverflowError):
+                native(y)
+    assert ": i64" not in str(native.inspect("optimized", 1.0))
+
+
+def beside(a: Any, y: float) -> float:
+    i = math.floor(y)
+    return a[i] + a[i + 1] if i >= 0 and i + 1 < len(a) else -1.0
+
+
+def test_the_integer_part_of_a_float_is_not_the_largest_integer() -> None:
+    """So the next one does not wrap around, and the branch has tested both indices."""
+    native = jit(beside)
+    for y in (-1.0, 0.0, 1.5, len(A) - 1.5, len(A) - 1.0, 2.0**63 - 1024):
+        assert native(A, y) == beside(A, y)
+    text = str(native.inspect("optimized"))
+    assert text.count("  check ") == 2              # NaN, and a float beyond 64 bits

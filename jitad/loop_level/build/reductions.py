@@ -2,7 +2,8 @@
 
 On a device the loops over the axes that stay are outermost, and those over the reduced axes carry the partial results.
 Elsewhere only the trailing reduced axes, which are innermost, do so.  Partial results of the other reduced axes are
-combined in the result's memory, so that the inner loop of ``a.sum(0)`` still runs along rows.
+combined in the result's memory, so that the inner loop of ``a.sum(0)`` still runs along rows: several rows at once, as
+else each row would wait for the stores of the row before.
 
 Float sums and products may be reassociated.  With several vector accumulators they are about as accurate as NumPy's
 pairwise summation and more accurate than a plain loop, but bitwise equal to neither.
@@ -11,12 +12,14 @@ pairwise summation and more accurate than a plain loop, but bitwise equal to nei
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
+from ...ir.ops import OPS as IR_OPS
 from ...ir.types import I64, Array, Scalar, dtype_of
 from .elements import Elements, Place, can_be_flat, nest, put
-from .state import State, combine, identity
+from .state import COMBINE, State, combine, identity
 
 
 def fold(fn: State, op: Op) -> None:
@@ -54,12 +57,58 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
     buffer = fn.values[op.result] = fn.destination(op.result)
     _set_all(fn, buffer, fn.shape(op.result), identity(fn, op.name, t))
 
-    def body(place: Place, _: list[Value]) -> list[Value]:
-        value = _partial(fn, op, inner, place) if inner else Elements(fn).get(source, place)
-        at = [i for axis, i in enumerate(place.at) if axis not in axes]
-        fn.store(combine(fn, op.name, fn.load(buffer, at), value), buffer, at)
-        return []
-    nest(fn, extent[:tail], body, independent=False)
+    def element(at: Sequence[Value], elements: Elements) -> Value:
+        place = Place(tuple(at))
+        return _partial(fn, op, inner, place) if inner else elements.get(source, place)
+
+    def rows(first: Value, number: int, count: Value) -> None:
+        """The nest over ``count`` groups of rows of the last of these axes, ``number`` in each."""
+        def body(place: Place, _: list[Value]) -> list[Value]:
+            kept = [i for axis, i in enumerate(place.at) if axis not in axes]
+            start, elements = fn.add(first, fn.mul(place.at[along], fn.size(number))), Elements(fn)
+            found = [element([*place.at[:along], fn.add(start, fn.size(k)), *place.at[along + 1:]], elements)
+                     for k in range(number)]
+            fn.store(_all_of(fn, op.name, [fn.load(buffer, kept), *found]), buffer, kept)
+            return []
+        nest(fn, [*extent[:along], count, *extent[along + 1:tail]], body, independent=False)
+
+    along = max(axis for axis in axes if axis < tail)
+    n, none = extent[along], fn.size(0)
+    number = _rows_at_once(fn, source) if not inner else 1
+    if number == 1 or n.const == 1:
+        rows(none, 1, n)
+        return
+    groups = fn.writer.emit("floordiv", n, fn.size(number))
+    done = fn.mul(groups, fn.size(number))
+    rows(none, number, groups)
+    rows(done, 1, fn.writer.emit("sub", n, done))
+
+
+def _all_of(fn: State, name: str, values: list[Value]) -> Value:
+    """The reduction of a few values: of floats a sum is in order, as in NumPy; else pairs are combined beside."""
+    if name in ("sum", "prod") and dtype_of(values[0].type).is_float and len(values) > 2:
+        return reduce(lambda x, y: fn.writer.do(COMBINE[name], [x, y]).result, values)
+    while len(values) > 2:
+        first, *rest = values
+        values = [first, *(combine(fn, name, *rest[k:k + 2]) if k + 1 < len(rest) else rest[k]
+                           for k in range(0, len(rest), 2))]
+    return reduce(lambda x, y: combine(fn, name, x, y), values)
+
+
+ROWS = 4
+SHORT = 12
+"""The most ops of an element of which several rows are computed at once."""
+
+
+def _rows_at_once(fn: State, source: Value) -> int:
+    """How many rows to combine with the result at once: one if it takes many ops to compute an element."""
+    todo, ops = [source], set[Op]()
+    while todo and len(ops) <= SHORT:
+        v = todo.pop()
+        if v in fn.plan.lazy and v.op is not None and v.op not in ops:
+            ops.add(v.op)
+            todo += v.op.operands
+    return 1 if len(ops) > SHORT or any(IR_OPS[op.name].vector for op in ops) else ROWS
 
 
 def _set_all(fn: State, buffer: Value, sizes: Sequence[Value], value: Value) -> None:

@@ -96,8 +96,10 @@ def is_positive(v: Value, depth: int = DEEP, given: Collection[Value] = ()) -> b
 
 # --- integer parts ------------------------------------------------------------------------------------
 
-LARGEST_EXACT, TOO_LARGE = 2**53, 2.0**63
-"""Integers up to the first are floats without rounding, floats from the second on have no integer part of 64 bits."""
+LARGEST_EXACT, TOO_LARGE, LARGEST_PART = 2**53, 2.0**63, 2**63 - 1024
+"""Integers up to the first are floats without rounding, floats from the second on have no integer part of 64 bits, and
+the third is the integer part of the largest float before them."""
+WHOLE = frozenset({"floor", "trunc", "round", "ceil"})
 _NEGATED = {"lt": "ge", "gt": "le", "le": "gt", "ge": "lt"}
 
 
@@ -134,16 +136,24 @@ class FloatFacts:
         if not self._fits(x, "lt"):
             return []
         part, facts = self.ranges.form(cast.result), self._facts(x)
+        found = [Affine(LARGEST_PART).minus(part)]
         lower = [self._whole(v) for name, v in facts if name in ("ge", "gt")]
         floor = x.op is not None and x.op.name == "floor" or any(
             form is not None and self.ranges.form_interval(form)[0] >= 0 for form in lower)
-        found = [part.minus(form) for form in lower if form is not None]      # no part is less than the floor
+        found += [part.minus(form) for form in lower if form is not None]     # no part is less than the floor
         for name, v in facts:
             form = self._whole(v) if name in ("lt", "le") else None
             if form is not None:
                 less = name == "lt" and (v.const is None or form.constant == v.const)
                 found.append(form.minus(part).plus(Affine((-1 if less else 0) + (0 if floor else 1))))
         return found
+
+    def whole(self, cast: Op) -> Value | None:
+        """The whole float that became the integer which ``cast`` makes a float again, if it is within 64 bits."""
+        part = cast.operands[0].op
+        x = part.operands[0] if part is not None and part.name == "cast" else None
+        known = x is not None and x.type == cast.result.type == F64 and x.op is not None and x.op.name in WHOLE
+        return x if x is not None and known and self._fits(x, "ge") and self._fits(x, "lt") else None
 
     def _fits(self, x: Value, name: str) -> bool:
         """True if ``x`` is known not to be too small (``ge``) or too large (``lt``) for an integer."""

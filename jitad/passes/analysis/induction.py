@@ -1,8 +1,9 @@
 """Facts about the parameters of a loop's head that hold in every iteration, by induction.
 
 A *back path* is a path to the head through the back edge, with the arguments that the head receives and the conditions
-under which the path is taken.  A latch with several exits branches on a number that its predecessors pass (see
-``loop_simplify``).  Each edge into such a latch that may ask for another iteration is a back path of its own.
+under which the path is taken, those on the way from the head included.  A latch with several exits branches on a
+number that its predecessors pass (see ``loop_simplify``).  Each edge into such a latch that may ask for another
+iteration is a back path of its own.
 
 If every back path tests an integer parameter against one loop-invariant value, as in ``while top > 0``, and its start
 is on the right side of that value, it stays there.  The *steps* of a parameter are the amounts by which it may change
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Op, Value
@@ -35,6 +37,7 @@ LONGEST = 50
 """The most (value, offset) pairs that are visited when the steps of one parameter are collected."""
 
 Incoming = dict[Block, list[Edge]]
+Ways = dict[Block, list[tuple[Block, Edge]]]         # the edges to each block, with the blocks that they leave
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,9 @@ def _common_bound(p: Value, sign: int, paths: list[BackPath], loop: Loop) -> tup
         v = path.args[p.index]
         if v is p:
             continue
-        mine = next((b for c, truth in path.conditions if (b := _bound(c.op, truth, v, sign)) is not None
-                     and b[0].block not in loop.blocks), None)
+        bounds = (b for find in (_bound, partial(_bound_before, p)) for c, truth in path.conditions
+                  if (b := find(c.op, truth, v, sign)) is not None)
+        mine = next((b for b in bounds if b[0].block not in loop.blocks), None)
         if mine is None or (found is not None and mine != found):
             return None
         found = mine
@@ -223,25 +227,68 @@ def _bound(op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int]
     return (op.operands[1 if left else 0], slack) if direction == sign else None
 
 
+def _bound_before(p: Value, op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int] | None:
+    """A bound of the next value ``v`` of ``p`` by a comparison of ``p``: ``p > 0`` bounds ``p - 1``.
+
+    It may pass a constant: ``p >= 0`` tells that it is not below -1.
+    """
+    (x, step), (bound, slack) = constant_step(v.op) or (v, 0), _bound(op, truth, p, sign) or (v, 0)
+    near = bound.const is not None and abs(bound.const) <= FAR and abs(step) <= SMALL
+    return (bound, slack - sign * step) if x is p and 0 < sign * step and (near or sign * step <= slack) else None
+
+
 # --- back paths -----------------------------------------------------------------------------------
 
 def back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
     """The paths on which another iteration follows, of a loop in normal form."""
     assert loop.latch is not None and loop.latch.term is not None
     latch, term, edge = loop.latch, loop.latch.term, loop.back_edge()
+    ways: Ways = {b: [] for b in loop.blocks}
+    for block, e in ((b, e) for b in loop.blocks for e in (b.term.edges if b.term else ()) if e.block in ways):
+        ways[e.block].append((block, e))
     if term.name != "branch":
-        yield BackPath(edge.args, [])
+        yield BackPath(edge.args, _on_the_way(latch, loop, ways))
         return
     condition, truth = term.operands[0], term.edges[0] is edge
     signal = _signal(condition, latch)
     if signal is None:
-        yield BackPath(edge.args, _implied(condition, truth))
+        yield BackPath(edge.args, _implied(condition, truth) + _on_the_way(latch, loop, ways))
         return
     for e in incoming[latch]:
         passed = {q: a for q in latch.params if (a := e.argument(q)) is not None}
         conditions = _repeats_if(passed[signal], condition, truth) if signal in passed else []
         if conditions is not None:
-            yield BackPath([passed.get(a, a) for a in edge.args], conditions)
+            yield BackPath([passed.get(a, a) for a in edge.args], conditions + _on_the_way(latch, loop, ways, e))
+
+
+def _on_the_way(block: Block, loop: Loop, ways: Ways, last: Edge | None = None) -> list[tuple[Value, bool]]:
+    """Conditions that hold on the way from the head, or from an inner loop, to ``block``, by ``last`` if it is given.
+
+    ``a and b`` is a branch on ``a``, one side of which passes ``b`` and the other False.
+    """
+    found: list[tuple[Value, bool]] = []
+    passed: tuple[Value, bool] | None = None                   # a parameter of the block, and its truth
+    heads = {loop.head, *(inner.head for inner in _within(loop))}
+    for _ in range(LONGEST):
+        here = [(b, e) for b, e in ways[block] if (last is None or e is last) and _may_pass(e, passed)]
+        if block in heads or len(here) != 1:
+            break
+        (block, edge), last = here[0], None
+        if passed is not None and (v := edge.argument(passed[0])) is not None:
+            found += _implied(v, passed[1])
+        passed, term = None, block.term
+        if term is not None and term.name == "branch":
+            condition, truth = term.operands[0], term.edges[0] is edge
+            found += _implied(condition, truth)
+            passed = (condition, truth) if condition.owner is block else None
+    return found
+
+
+def _may_pass(edge: Edge, passed: tuple[Value, bool] | None) -> bool:
+    """True unless an edge passes a constant of the other truth."""
+    v = edge.argument(passed[0]) if passed else None
+    return v is None or v.const is None or not passed or bool(v.const) is passed[1]
+
 
 
 def repeating(loop: Loop, dom: Dominators) -> list[Block]:

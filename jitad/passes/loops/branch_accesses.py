@@ -33,7 +33,7 @@ from ..analysis.branches import Arms, arms_of, compares_floats, is_scattered
 from ..analysis.facts import Walk
 from ..analysis.loops import Loop, loop_forest
 from ..analysis.sizes import Size, Solver
-from .branch_stores import sink_updates
+from .branch_stores import decides, sink_updates
 
 MOST = 12
 """The most loads that move ahead of one branch."""
@@ -122,7 +122,7 @@ class _Hoist(BoundsWalk):
     def end(self, block: Block) -> None:
         if block not in self.arms:
             return
-        moved = 0
+        moved, stay = 0, decides(self.arms[block])           # its updates do
         for b in self.arms[block].between:
             for op in list(b.ops):
                 if op.name in ("set", "add_at") and self.in_bounds(op.operands[0], op.operands[2:]):
@@ -131,7 +131,7 @@ class _Hoist(BoundsWalk):
                     if all(self._bring(v, block) for v in op.operands[1:]):
                         _move(op, block)
                         moved += 1
-                for v in op.operands[2:] if op.name in ("set", "add_at") else ():
+                for v in op.operands[2:] if op.name in ("set", "add_at") and not stay else ():
                     self._bring(v, block)
 
     def _may_move(self, load: Op, block: Block) -> bool:

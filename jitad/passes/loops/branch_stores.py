@@ -28,11 +28,11 @@ def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Bl
     """
     uses = Counter(v for op in func.all_ops() for v in op.used())
     for arms in branches:
-        if not _decides(arms):
+        if not decides(arms):
             _Sink(arms, safe, uses).run()
 
 
-def _decides(arms: Arms) -> bool:
+def decides(arms: Arms) -> bool:
     """True if one side decides the branch of the join, as ``break`` does: it leads past the join (``jump_threading``).
 
     An update would keep it there, and a sum would wait for −0.

@@ -10,6 +10,9 @@ as ``unsigned``, which saves the rounding towards minus infinity.
 The condition by which a loop ends is not decided to hold in each iteration, though it does if a check fails first: a
 loop without an exit, which only raises, would be no loop for other passes.
 
+A whole float that becomes an integer within range, and a float again, as ``round(x)`` in arithmetic, is that float; a
+negative zero becomes zero.
+
 A remainder of a number that is known to be near its range, as ``(i + 1) % n`` behind a check of ``a[i]``, becomes a
 comparison and a selection, which take a fifth of a division's time.  Loop counters are left to ``peel``.
 """
@@ -77,9 +80,18 @@ class _Decider(Walk):
         upwards = [b.lt(x, 0), b.add(x, y), x] if below else None
         downwards = [b.ge(x, y), b.sub(x, y), b.select(*upwards) if upwards else x] if above else None
         op.name, op.operands, op.attrs = "select", list(downwards or upwards or ()), {}
+        self._insert(op, b)
+
+    def _insert(self, op: Op, b: Builder) -> None:
+        """Put what ``b`` has emitted ahead of ``op``."""
         for new in b.block.ops:
             new.block = op.block
         self.before[op] = b.block.ops
+
+    def _stay_float(self, op: Op, whole: Value) -> None:
+        b = Builder(Block(self.func), op.loc)
+        op.name, op.operands, op.attrs = "add", [whole, b.const(0.0)], {}
+        self._insert(op, b)
 
     def op(self, op: Op) -> bool:
         if op.name == "check" and self._decide(op.operands[0]) is True:
@@ -89,6 +101,8 @@ class _Decider(Walk):
             if truth is not None and truth is not self.repeats.get(op.result):
                 op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
         kept = super().op(op)
+        if op.name == "cast" and (whole := self.floats.whole(op)) is not None:
+            self._stay_float(op, whole)
         if op.name in ("mod", "floordiv") and op.result.type == I64 and all(
                 self.prover.proves(self.ranges.form(v)) for v in op.operands):
             op.attrs = op.attrs | {"unsigned": True}

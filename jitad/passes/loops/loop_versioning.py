@@ -1,8 +1,8 @@
 """Makes two versions of innermost loops: one without index checks, and the original.
 
 Python's indices may be negative or out of bounds.  An index such as ``column + r`` is checked in each iteration, which
-prevents vectorisation.  If the index is *affine* and does not wrap, a comparison with it holds in all iterations if it
-holds in the first and in the last.  The pass tests this before the loop::
+prevents vectorisation.  If the index is *affine*, or *monotone* as ``min(k + r, n)``, and does not wrap, a comparison
+with it holds in all iterations if it holds in the first and in the last.  The pass tests this before the loop::
 
     ^preheader:                          ^preheader:
       jump ^loop(0)                        branch (conditions hold for 0 and n - 1), ^fast, ^checked
@@ -25,7 +25,8 @@ The original loop runs otherwise, and raises in the right iteration.
 In a program for a GPU, only loops of the host program get a second version: without checks they may be scans, for
 many threads, while in a thread's own loop a check costs little.
 
-*Affine*: ``a + k * it`` with ``a`` and ``k`` loop-invariant and ``it`` the counter of the loop.
+*Affine*: ``a + k * it`` with ``a`` and ``k`` loop-invariant and ``it`` the counter of the loop.  *Monotone*: also the
+sums, minima and maxima of such a value and loop-invariant ones.
 """
 
 from __future__ import annotations
@@ -130,11 +131,29 @@ class _Version:
         elif op.name == "not":
             self._want(op.operands[0], not truth)
         elif op.name in ORDERS and op.operands[0].type != I64:
-            inputs = None if truth else positive_inputs(op, self.loop.blocks)
-            if inputs is not None:
+            if not truth and (inputs := positive_inputs(op, self.loop.blocks)) is not None:
                 self.signs[condition] = inputs
-        elif op.name in ORDERS and op.operands[0].type == I64 and all(map(self._is_affine, op.operands)):
+        elif op.name in ORDERS and op.operands[0].type == I64 and self._has_ends(*op.operands):
             self.wanted[condition] = truth
+
+    def _has_ends(self, x: Value, y: Value) -> bool:
+        """True if a comparison holds in all iterations if it does in the first and in the last."""
+        return self._is_affine(x) and self._is_affine(y) or any(
+            self._is_monotone(v) and self._from_outside(u) for v, u in ((x, y), (y, x)))
+
+    def _is_monotone(self, v: Value) -> bool:
+        op = v.op
+        if self._is_affine(v):
+            return True
+        if op is not None and op.name in ("minimum", "maximum", "add", "sub"):
+            return all(self._from_outside(u) or self._is_monotone(u) for u in op.operands) and \
+                any(map(self._from_outside, op.operands))
+        return op is not None and self._is_plain_index(op) and self._is_monotone(op.operands[2])
+
+    def _is_plain_index(self, op: Op) -> bool:
+        """True for the selection of an index, which the fast version has as it is: not negative."""
+        self._look_at(op)
+        return op.name == "select" and self.wanted.get(op.operands[0]) is False
 
     def _is_affine(self, v: Value) -> bool:
         if v not in self.affine:
@@ -144,15 +163,10 @@ class _Version:
     def _is_affine_op(self, op: Op | None) -> bool:
         if op is None:
             return False
-        if op.name in ("add", "sub"):
-            return all(map(self._is_affine, op.operands))
-        if op.name == "mul":
-            x, y = op.operands
-            return self._is_affine(x) and self._is_affine(y) and (self._from_outside(x) or self._from_outside(y))
-        if op.name == "select":                             # the fast version has the index that is not negative
-            self._look_at(op)
-            return self.wanted.get(op.operands[0]) is False and self._is_affine(op.operands[2])
-        return op.name == "const"
+        if op.name in ("add", "sub", "mul"):
+            known = op.name != "mul" or any(map(self._from_outside, op.operands))
+            return known and all(map(self._is_affine, op.operands))
+        return op.name == "const" or self._is_plain_index(op) and self._is_affine(op.operands[2])
 
     def _from_outside(self, v: Value) -> bool:
         return v.block not in self.loop.blocks or v.const is not None

@@ -78,8 +78,9 @@ def outline(module: Module) -> None:
                 todo += loop.children
         if tests:
             serial_copies(func, tests)
-        if wide:
-            for part in (func, *list(module.functions.values())[before:]):
+        parts = list(module.functions.values())[before:]
+        if wide and parts:
+            for part in (func, *parts):
                 part.attrs["wide"] = True
 
 

@@ -9,7 +9,8 @@ computed on its own, which is vectorised itself.  The loop is strip-mined for th
       if 0 <= low and high < len(x):  for k in the strip:  s += exp(x[at[k]])     # the original without these checks
       else:      the original from this strip on, which raises in the right iteration, or counts from the end
 
-Of indices that differ by constants, as those of neighbours, one is compared.
+Of indices that differ by constants, as those of neighbours, one is compared.  A float that took long to compute, of
+which an index is the integer part, is kept in an array for the strip.
 *Foreseen* values depend on the counter, loop-invariant values, and elements of arrays that the loop does not update, at
 indices that are integers computed from the counter alone.  Such elements may be read before any check of the loop: all
 checks are of floats, or compare what depends on an element or a float with a loop-invariant value, and no proof that a
@@ -24,6 +25,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS, ORDERS
 from ...ir.types import BOOL, I64, Scalar, is_float_scalar
+from ...ir.uses import users
 from ..analysis.loops import Counted, Loop, counted, loop_forest, reads_trip_count
 from .fission import Chunks
 from .speculate import carries_only_sums_and_stores
@@ -34,6 +36,8 @@ LEAST = 32
 LARGEST = 200
 """The most ops of a loop that is copied."""
 GREATEST = 2 ** 63 - 1
+KEPT = 8
+"""The least cost of what a kept float saves, per float: it is stored and loaded."""
 FARTHEST = 2 ** 31
 """Constants that are added to an index are less, so that a few of them do not overflow."""
 GATHER, ORDERED, WORTH = 2, 4, 1
@@ -183,6 +187,23 @@ class _Test:
             found = chosen.op
         return found.operands[0] if found is not None and found.name == "cast" else None
 
+    def kept(self) -> list[Op]:
+        """The ops of the floats that are kept: their integer parts are tested, and nothing else needs their operands.
+        """
+        found: dict[Op, None] = {}
+        for condition in filter(self._is_index_test, self.wanted):
+            for v in condition.op.operands if condition.op is not None else ():
+                part = self.parts(v)[0].op
+                x = part.operands[0] if part is not None and part.name == "cast" else None
+                if x is not None and x.block is self.head and x.op is not None and is_float_scalar(x.type):
+                    found[x.op] = None
+        readers, saved = users(self.head.all_ops()), set(found)
+        for op in reversed(self.head.ops):
+            if op.results and readers.get(op.result) and saved.issuperset(readers[op.result]):
+                saved.add(op)
+        cost = sum(OPS[op.name].cost for op in saved if OPS[op.name].elementwise and is_float_scalar(op.result.type))
+        return list(found) if found and cost >= KEPT * len(found) else []
+
     # --- the loop over a strip, and what remains of the checks ------------------------------------------
 
     def is_implied(self, condition: Value) -> bool:
@@ -230,7 +251,7 @@ class _Strips(Chunks):
     """
 
     def __init__(self, func: Function, loop: Loop, known: Counted, checks: list[Op], strips: _Test) -> None:
-        super().__init__(func, loop, known, [], [], checks)
+        super().__init__(func, loop, known, [], strips.kept(), checks)
         self.strips, self.before.name = strips, "indices"
         self.offsets: dict[Value, set[int]] = {}
         self.least: dict[Value, int] = {}
@@ -257,6 +278,10 @@ class _Strips(Chunks):
             return False
         self.offsets.setdefault(base, {0}).add(offset)
         return True
+
+    def compute(self, b: Builder, values: dict[Value, Value]) -> None:
+        for op in self.kept:
+            self.strips.emit(op.result, values, b)
 
     def untested(self, b: Builder) -> list[Value]:
         ranges = [b.const(bound) for _ in self.offsets for bound in (GREATEST, -GREATEST - 1)]

@@ -9,14 +9,13 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.graph import Block, Op, Value
 from ...ir.types import I64, Array, dtype_of
-from ..analysis.cost import LANES
 from ..analysis.loops import counted
 from .lane_kinds import NoLanes
 from .lane_rules import Lanes
 
 
-def _terms_type(p: Value) -> Array:
-    return Array(dtype_of(p.type), (None, LANES))
+def _terms_type(p: Value, width: int) -> Array:
+    return Array(dtype_of(p.type), (None, width))
 
 
 class CollectedSums:
@@ -48,12 +47,13 @@ class CollectedSums:
             for t in trips:
                 most = before.mul(most, before.maximum(t, 0))
             room = before.add(room, most)
-        b, kind = self.lanes.b, _terms_type(adds[0].result)
-        return b.as_type(b.emit_op("empty", [room, b.const(LANES)], dtype=kind.dtype).result, type=kind), b.const(0)
+        b, kind = self.lanes.b, _terms_type(adds[0].result, self.lanes.width)
+        terms = b.emit_op("empty", [room, b.const(self.lanes.width)], dtype=kind.dtype).result
+        return b.as_type(terms, type=kind), b.const(0)
 
     def enter(self, p: Value, block: Block) -> None:
         """Give a block the parameters for ``p``, a value of such a sum."""
-        self.terms[p] = block.add_param(_terms_type(p), "terms"), block.add_param(I64, "count")
+        self.terms[p] = block.add_param(_terms_type(p, self.lanes.width), "terms"), block.add_param(I64, "count")
 
     def add(self, op: Op) -> None:
         """Store the terms, if ``op`` adds to such a sum."""
@@ -75,7 +75,7 @@ class CollectedSums:
         b.jump(lane, [b.const(0), start])
         i, before = lane.add_param(I64, "lane"), lane.add_param(start.type)
         b.at(lane)
-        at = b.sub(LANES - 1, i) if self.lanes.backwards else i
+        at = b.sub(self.lanes.width - 1, i) if self.lanes.backwards else i
         b.jump(term, [b.const(0), before])
         k, so_far = term.add_param(I64, "it"), term.add_param(start.type)
         b.at(term)
@@ -84,6 +84,6 @@ class CollectedSums:
         done = behind.add_param(start.type)
         b.at(behind)
         following = b.add(i, 1)
-        b.branch(b.lt(following, LANES), lane, [following, done], after, [done])
+        b.branch(b.lt(following, self.lanes.width), lane, [following, done], after, [done])
         b.at(after)
         return total

@@ -237,16 +237,20 @@ class Chunks:
                   for v in self.chunk.term.edges[0].args[1 + len(arrays):]]
         b = Builder(before, self.loc)
         values = {known.iv: b.add(self.start, j)}
-        for op in self.needed:
-            copy = clone_op(op, values)
-            copy.block = before
-            before.ops.append(copy)
+        self.compute(b, values)
         nexts = [b.emit_op("set", [a, values[op.result], j]).result for a, op in zip(arrays, self.kept)]
         nexts += self.test(b, values, so_far)
         following = b.add(j, 1)
         for v in [*arrays, *so_far]:
             self.between.add_param(v.type)
         b.branch(b.lt(following, length), before, [following, *nexts], self.between, nexts)
+
+    def compute(self, b: Builder, values: dict[Value, Value]) -> None:
+        """Emit what is stored in the arrays, and what else ``test`` needs."""
+        for op in self.needed:
+            copy = clone_op(op, values)
+            copy.block = b.block
+            b.block.ops.append(copy)
 
     def untested(self, b: Builder) -> list[Value]:
         """Emit what ``test`` has found before the first iteration."""

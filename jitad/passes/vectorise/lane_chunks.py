@@ -20,8 +20,8 @@ from .lane_rules import Lanes, lanes_type
 class LaneChunks:
     """Emits the loop over chunks in new blocks; the rest of the function does not change before ``enter``."""
 
-    def __init__(self, func: Function, loop: Loop, known: Counted, kinds: Kinds) -> None:
-        self.func, self.loop, self.known, self.kinds = func, loop, known, kinds
+    def __init__(self, func: Function, loop: Loop, known: Counted, kinds: Kinds, width: int = LANES) -> None:
+        self.func, self.loop, self.known, self.kinds, self.width = func, loop, known, kinds, width
         self.copies: dict[Block, Block] = {}
         self.head = func.new_block("chunks")
         self.chunk = self.head.add_param(I64, "chunk")
@@ -32,17 +32,18 @@ class LaneChunks:
         before = Builder(self.entry, loop.preheader.term.loc)
         self.results = self._results()
         self.limit = known.trip if self.results is not None else before.sub(known.trip, 1)
-        self.count = before.floordiv(before.add(self.limit, LANES - 1), LANES)
+        self.count = before.floordiv(before.add(self.limit, width - 1), width)
         b = Builder(self.head, loop.preheader.term.loc)
-        self.start, done, whole = b.mul(self.chunk, LANES), None, known.trip.const
-        if whole is None or self.results is None or whole % LANES:
-            first = b.minimum(self.start, b.sub(self.limit, LANES))
+        self.start, done, whole = b.mul(self.chunk, width), None, known.trip.const
+        if whole is None or self.results is None or whole % width:
+            first = b.minimum(self.start, b.sub(self.limit, width))
             done = b.sub(self.start, first)
         else:
             first = self.start
         backwards = runs_backwards(kinds)
-        iv = b.add(first, LANES - 1) if backwards else first
-        self.lanes = Lanes(b, kinds, {known.iv: iv} | dict(zip(loop.head.params[1:], self.carried)), done, backwards)
+        iv = b.add(first, width - 1) if backwards else first
+        values = {known.iv: iv} | dict(zip(loop.head.params[1:], self.carried))
+        self.lanes = Lanes(b, kinds, values, done, backwards, width)
         self.updated = False                                    # True after the first update of a shared array
         self.may_fail = False                                   # True if a check can end the loop over chunks early
         self.cold: set[Block] = set()                           # heads of loops that need no vectors
@@ -57,7 +58,8 @@ class LaneChunks:
                 if self.kinds[p] == COLLECTED:
                     self.collected.enter(p, copy)
                     continue
-                values[p] = copy.add_param(lanes_type(p.type) if self.kinds[p] == VARYING else p.type, p.hint)
+                wide = self.kinds[p] == VARYING
+                values[p] = copy.add_param(lanes_type(p.type, self.width) if wide else p.type, p.hint)
         self.lanes.b.at(self.head)
         early = self._check_early() if self.kinds.reads_shared else set()
         for block in order:
@@ -169,7 +171,7 @@ class LaneChunks:
             if (self.kinds[p] == SHARED) != (self.kinds[a] == SHARED):
                 raise NoLanes
             given = self.lanes.of(a) if self.kinds[p] == VARYING else self.lanes.flat(a)
-            wanted = lanes_type(p.type) if self.kinds[p] == VARYING else p.type
+            wanted = lanes_type(p.type, self.width) if self.kinds[p] == VARYING else p.type
             # A size that is known, of an array that the loop makes, is in the type of its lanes.
             out.append(given if given.type == wanted else self.lanes.b.as_type(given, type=wanted))
         return out
@@ -206,7 +208,7 @@ class LaneChunks:
         left = [self.done.add_param(p.type, p.hint) for p in self.carried]
         b.at(self.latch)
         following = b.add(self.chunk, 1)
-        reached = b.minimum(b.mul(b.select(params[0], following, self.chunk), LANES), self.limit)
+        reached = b.minimum(b.mul(b.select(params[0], following, self.chunk), self.width), self.limit)
         again = b.and_(params[0], b.lt(following, self.count))
         b.branch(again, self.head, [following, *params[1:]], self.done, [reached, *params[1:]])
         self.left = [first, *left]
@@ -215,15 +217,16 @@ class LaneChunks:
 
     def _small(self, b: Builder, sizes: list[list[Value]], short: dict[Value, int]) -> Value:
         """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
-        small = b.ge(self.known.trip, LANES if self.results is not None else LANES + 1)
+        small = b.ge(self.known.trip, self.width if self.results is not None else self.width + 1)
         for trip, bound in short.items():
             small = b.and_(small, b.le(trip, bound))
         return stay_in_cache(b, sizes, small)
 
-    def enter(self, sizes: list[list[Value]], short: dict[Value, int]) -> None:
+    def enter(self, sizes: list[list[Value]], short: dict[Value, int], narrow: LaneChunks | None = None) -> None:
         """Let the preheader enter the loop over chunks, followed by the original loop if iterations are left.
 
-        ``sizes``, and the ``short`` trip counts of inner loops, are tested before.
+        ``sizes``, and the ``short`` trip counts of inner loops, are tested before.  If there are not enough iterations,
+        they may be for ``narrow`` chunks.
         """
         loop, known = self.loop, self.known
         preheader, latch = loop.preheader, loop.latch
@@ -234,11 +237,16 @@ class LaneChunks:
         rest = self.func.new_block("preheader")
         first = rest.add_param(I64, "first")
         carried = [rest.add_param(p.type, p.hint) for p in self.carried]
-        b.branch(self._small(b, sizes, short), self.entry, [], rest, [b.const(0), *args])
-        b.at(self.entry)
-        b.jump(self.head, [b.const(0), *args])
-        b.at(self.done)
-        self._leave_or_go_on(b, rest)
+        leave = loop.exit if self.results is not None else None
+        if leave is not None:
+            own_exit(self.func, latch, leave)
+        for chunks, then in ((self, narrow), (narrow, None)):
+            if chunks is not None:
+                other = rest if then is None else self.func.new_block("few")
+                b.branch(chunks._small(b, sizes, short), chunks.entry, [], other,
+                         [b.const(0), *args] if then is None else [])
+                chunks._run_from(args, rest, leave)
+                b.at(other)
         b.at(rest)
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
@@ -276,14 +284,14 @@ class LaneChunks:
                 return None
         return found
 
-    def _leave_or_go_on(self, b: Builder, rest: Block) -> None:
-        """Emit the jump behind the last chunk: to the rest, or past it if no iteration is left."""
-        if self.results is None:
+    def _run_from(self, args: list[Value], rest: Block, leave: Block | None) -> None:
+        """Emit the jump into the chunks, and behind the last one: to the rest, or past it if no iteration is left."""
+        b = Builder(self.entry, self.lanes.b.loc)
+        b.jump(self.head, [b.const(0), *args])
+        b.at(self.done)
+        if self.results is None or leave is None:
             b.jump(rest, self.left)
             return
-        exit, latch = self.loop.exit, self.loop.latch
-        assert exit is not None and latch is not None
-        own_exit(self.func, latch, exit)
         past = self.func.new_block("past")
         first, carried = self.left[0], self.left[1:]
         if self.may_fail:
@@ -291,7 +299,7 @@ class LaneChunks:
         else:
             b.jump(past)
         b.at(past)
-        b.jump(exit, [carried[v] if isinstance(v, int) else v for v in self.results])
+        b.jump(leave, [carried[v] if isinstance(v, int) else v for v in self.results])
 
     def _count_from(self, first: Value, left: Value) -> None:
         """Let the original loop execute ``left`` iterations from ``first`` on.

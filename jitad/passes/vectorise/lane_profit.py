@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from ...ir.builder import Builder
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Scalar, is_float_scalar
+from ...ir.types import Scalar, dims_of, is_float_scalar
 from ...ir.uses import users
 from ..analysis.cost import LANES
 from ..analysis.loops import Loop, LoopForest, counted
@@ -80,6 +80,11 @@ def reads_rows(forest: LoopForest, kinds: Kinds) -> bool:
     deepest = max(forest.depth(b) for b in kinds.blocks)
     return any(_in_a_row(op, kinds) and not _along_lanes(op, kinds)
                for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results)
+
+
+def runs_along_rows(kinds: Kinds) -> bool:
+    """True if lanes access neighbours in a row of a matrix: of states, features or channels there may be few."""
+    return any(_along_lanes(op, kinds) and len(dims_of(op.operands[0].type)) > 1 for b in kinds.blocks for op in b.ops)
 
 
 def vectors_inside(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:

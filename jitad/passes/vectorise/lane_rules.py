@@ -15,14 +15,13 @@ from ...ir.clone import clone_op
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
-from ..analysis.cost import LANES
 from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 
 
-def lanes_type(t: Type) -> Array:
+def lanes_type(t: Type, width: int) -> Array:
     if not isinstance(t, (Array, Scalar)):
         raise NoLanes
-    return Array(dtype_of(t), (*dims_of(t), LANES))
+    return Array(dtype_of(t), (*dims_of(t), width))
 
 
 class Lanes:
@@ -34,9 +33,10 @@ class Lanes:
     executes the last iteration of the chunk.  ``postponed``: an update → the one before, which comes after it instead.
     """
 
-    def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value], done: Value | None, backwards: bool
-                 ) -> None:
+    def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value], done: Value | None, backwards: bool,
+                 width: int) -> None:
         self.b, self.kinds, self.values, self.done, self.backwards = b, kinds, values, done, backwards
+        self.width = width
         self.step = {kind: -step if backwards else step for kind, step in STEP.items()}
         self.made: list[list[Value]] = []
         self.postponed: dict[Op, Op] = {}
@@ -81,24 +81,24 @@ class Lanes:
         if kind == VARYING:
             return here
         if kind in STEP:
-            return self.b.add(here, self.b.mul(self.b.iota(self.b.const(LANES)), self.step[kind]))
+            return self.b.add(here, self.b.mul(self.b.iota(self.b.const(self.width)), self.step[kind]))
         if kind == SHARED:
             raise NoLanes
-        wide = lanes_type(v.type)
+        wide = lanes_type(v.type, self.width)
         if v.op is not None and v.op.name == "undef":
             return self.b.undef(wide)
         if v.op is not None and v.op.name in ("empty", "fill"):
             self.made.append(v.op.operands[1 if v.op.name == "fill" else 0:])
             operands = [self.values.get(u, u) for u in v.op.operands]
-            return self.b.emit_op(v.op.name, [*operands, self.b.const(LANES)], **v.op.attrs).result
+            return self.b.emit_op(v.op.name, [*operands, self.b.const(self.width)], **v.op.attrs).result
         if isinstance(v.type, Scalar):
-            return self.b.broadcast_to(here, self.b.const(LANES))
+            return self.b.broadcast_to(here, self.b.const(self.width))
         sizes = self.b.dims(here)
-        return self.b.broadcast_to(self.b.reshape(here, *sizes, self.b.const(1)), *sizes, self.b.const(LANES))
+        return self.b.broadcast_to(self.b.reshape(here, *sizes, self.b.const(1)), *sizes, self.b.const(self.width))
 
     def order(self) -> range:
         """The lanes in the order of their iterations."""
-        return range(LANES)[::-1] if self.backwards else range(LANES)
+        return range(self.width)[::-1] if self.backwards else range(self.width)
 
     def active(self) -> Value | None:
         """The lanes whose iterations no earlier chunk has executed, or None if these are all.
@@ -107,8 +107,8 @@ class Lanes:
         """
         if self.done is None:
             return None
-        lane = self.b.iota(self.b.const(LANES))
-        return self.b.lt(lane, self.b.sub(LANES, self.done)) if self.backwards else self.b.ge(lane, self.done)
+        lane = self.b.iota(self.b.const(self.width))
+        return self.b.lt(lane, self.b.sub(self.width, self.done)) if self.backwards else self.b.ge(lane, self.done)
 
     def active_terms(self, terms: Value) -> Value:
         """Terms for a sum, with a zero that changes no sum in the lanes that are not active."""
@@ -136,13 +136,13 @@ class Lanes:
             self.values[op.result] = self.b.push(stack, *(self.of(v) if i in vary else self.flat(v)
                                                           for i, v in enumerate(values)))
         else:
-            below, found = self.b.pop(stack, [lanes_type(v.type) if i in vary else v.type
+            below, found = self.b.pop(stack, [lanes_type(v.type, self.width) if i in vary else v.type
                                               for i, v in enumerate(values)])
             self.values.update(zip(op.results, [below, *found]))
 
     def all_of_lanes(self) -> list[Value]:
         """Start, length and step of a slice for the axis of lanes."""
-        return [self.b.const(0), self.b.const(LANES), self.b.const(1)]
+        return [self.b.const(0), self.b.const(self.width), self.b.const(1)]
 
 
 def _elementwise(s: Lanes, op: Op) -> Value:
@@ -211,10 +211,10 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
     sizes = b.dims(a)[len(at):]
     spec: list[Value] = []
     for k, v in enumerate(at):
-        spec += [s.values[v], b.const(LANES), step] if k in moving else [s.flat(v), b.const(1), b.const(1)]
+        spec += [s.values[v], b.const(s.width), step] if k in moving else [s.flat(v), b.const(1), b.const(1)]
     for n in sizes:
         spec += [b.const(0), n, b.const(1)]
-    return _last(s, b.reshape(b.slice(a, *spec), b.const(LANES), *sizes), len(sizes))
+    return _last(s, b.reshape(b.slice(a, *spec), b.const(s.width), *sizes), len(sizes))
 
 
 def _gathered(s: Lanes, a: Value, at: Sequence[Value], rest: int) -> Value:
@@ -328,7 +328,7 @@ def _rows(s: Lanes, op: Op, moving: int) -> Value:
     for k, i in enumerate(at):
         spec += [s.values[i], b.const(s.step[s.kinds[i]])] if k == moving else [s.flat(i), b.const(1)]
     spec += [n for _ in inner for n in (b.const(0), b.const(1))]
-    shape = [b.const(LANES if k == moving else 1) for k in range(len(at))]
+    shape = [b.const(s.width if k == moving else 1) for k in range(len(at))]
     how = "set_slice" if op.name == "set" else "add_slice"
     return b.emit(how, shared, b.reshape(rows, *shape, *inner), *spec, **op.attrs)
 
@@ -337,17 +337,17 @@ def _spread(s: Lanes, op: Op) -> Value:
     """The rule of ``broadcast_to`` and ``fill``."""
     v, *sizes = op.operands
     s.made.append(sizes)
-    return s.b.broadcast_to(s.of(v), *map(s.flat, sizes), s.b.const(LANES))
+    return s.b.broadcast_to(s.of(v), *map(s.flat, sizes), s.b.const(s.width))
 
 
 def _made(s: Lanes, op: Op) -> Value:
     """The rule of ``empty``, which is varying if varying values are stored to it."""
     s.made.append(op.operands)
-    return s.b.emit_op(op.name, [*map(s.flat, op.operands), s.b.const(LANES)], **op.attrs).result
+    return s.b.emit_op(op.name, [*map(s.flat, op.operands), s.b.const(s.width)], **op.attrs).result
 
 
 def _reshape(s: Lanes, op: Op) -> Value:
-    return s.b.reshape(s.of(op.operands[0]), *map(s.flat, op.operands[1:]), s.b.const(LANES))
+    return s.b.reshape(s.of(op.operands[0]), *map(s.flat, op.operands[1:]), s.b.const(s.width))
 
 
 def _transpose(s: Lanes, op: Op) -> Value:
@@ -356,7 +356,7 @@ def _transpose(s: Lanes, op: Op) -> Value:
 
 
 def _as_type(s: Lanes, op: Op) -> Value:
-    return s.b.as_type(s.of(op.operands[0]), type=lanes_type(op.attrs["type"]))
+    return s.b.as_type(s.of(op.operands[0]), type=lanes_type(op.attrs["type"], s.width))
 
 
 def _concat(s: Lanes, op: Op) -> Value:

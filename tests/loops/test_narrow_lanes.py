@@ -1,0 +1,86 @@
+"""Outer loops of eight to fifteen iterations, in chunks of eight lanes: same values, same errors, right derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import interpret, jit, value_and_grad
+from jitad.passes.vectorise import outer_loop as outer_loop_pass
+
+from .test_passes_outer_loop import PROGRAMS, data, same
+
+RNG = np.random.default_rng(8)
+COUNTS = (0, 1, 7, 8, 9, 12, 15, 16, 17, 24)
+
+
+def interactions(start: Any, index: Any, value: Any, v: Any) -> float:
+    """A factorisation machine: a sum over a list of rows for each column."""
+    total = 0.0
+    for i in range(len(start) - 1):
+        for f in range(v.shape[1]):
+            a, b = 0.0, 0.0
+            for p in range(start[i], start[i + 1]):
+                t = v[index[p], f] * value[p]
+                a += t
+                b += t * t
+            total += 0.5 * (a * a - b)
+    return total
+
+
+def rows(columns: int) -> list[Any]:
+    start = np.array([0, 3, 3, 4, 9])
+    return [start, RNG.integers(-5, 5, 9), RNG.uniform(0.5, 1.5, 9), RNG.normal(size=(5, columns))]
+
+
+@pytest.mark.parametrize("columns", COUNTS)
+def test_columns(columns: int) -> None:
+    args, fast = rows(columns), jit(interactions, grad=3)
+    text = fast.inspect("optimized", *args)
+    if columns != 1:
+        assert "f64[16]" in text
+        assert "f64[8]" in text
+    assert fast(*args) == pytest.approx(interactions(*args), rel=1e-12, abs=1e-12)
+    value, bar = fast.value_and_grad(*args)
+    expected, wanted = interpret(value_and_grad(interactions, 3), *args)
+    assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(bar, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_sums_are_in_order_and_count_once() -> None:
+    """To the bit, though the last two chunks overlap."""
+    for columns in (8, 9, 12, 15):
+        args = rows(columns)
+        args[3] = np.round(4.0 * RNG.normal(size=(5, columns)))
+        args[2] = np.ones(9)
+        assert jit(interactions)(*args) == interactions(*args)
+
+
+@pytest.mark.parametrize("columns", [8, 15])
+def test_an_index_out_of_range(columns: int) -> None:
+    args = rows(columns)
+    args[1][5] = 7
+    with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 5"):
+        jit(interactions)(*args)
+
+
+@pytest.mark.parametrize("columns", [7, 8, 12])
+def test_a_constant_number_of_columns(columns: int) -> None:
+    args, fast = rows(columns), jit(interactions, static_shapes=True)
+    assert ("f64[8]" in fast.inspect("optimized", *args)) is (columns >= 8)
+    assert fast(*args) == pytest.approx(interactions(*args), rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("widths", [[8], [16, 8]], ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_of_lanes(name: str, widths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outer_loop_pass, "_widths", lambda kinds, known: widths)
+    f = PROGRAMS[name]
+    fast = jit(f)
+    for n in COUNTS:
+        args = data(n)
+        same(fast(*args), f(*args))

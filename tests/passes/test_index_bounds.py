@@ -1,0 +1,64 @@
+"""Arrays of indices that follow from others: their bounds, the slices that they are, exceptions in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import jit
+
+
+def ring(u: Any) -> Any:
+    n = len(u)
+    i = np.arange(n)
+    return np.sum((u[(i + 1) % n] - 2.0 * u[i] + u[(i - 1) % n]) ** 2)
+
+
+def differences(u: Any) -> Any:
+    i = np.arange(max(len(u) - 1, 0))
+    return np.sum((u[i + 1] - u[i]) ** 2)
+
+
+def corners(u: Any, i: Any, j: Any) -> Any:
+    return np.sum(u[i] * u[j + 1] + u[i + 1] * u[j]) + np.sum(u[i - 1] ** 2)
+
+
+@pytest.mark.parametrize("f", [ring, differences])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 40])
+def test_positions(f: Callable[..., Any], n: int) -> None:
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=n)
+    value, bar = jit(f, grad=True).value_and_grad(u)
+    np.testing.assert_allclose(value, f(u), rtol=1e-13)
+    step = 1e-6
+    for k in range(n):
+        e = np.zeros(n)
+        e[k] = step
+        np.testing.assert_allclose(bar[k], (f(u + e) - f(u - e)) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("i, j", [
+    ([0, 1, 2], [3, 0, 1]), ([], []), ([-1, 0], [-4, -3]), ([4, 0], [0, 0]), ([0, 0], [4, 0]), ([0, 7], [9, 9]),
+    ([-6, 0], [0, 0]), ([-5, 0], [0, 0]), ([0, 1], [0, -7])])
+def test_shifted_indices(i: list[int], j: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    u, a, b = rng.normal(size=5), np.array(i, dtype=np.int64), np.array(j, dtype=np.int64)
+    try:
+        expected = corners(u, a, b)
+    except IndexError as e:
+        with pytest.raises(IndexError, match=str(e)):
+            jit(corners)(u, a, b)
+    else:
+        np.testing.assert_allclose(jit(corners)(u, a, b), expected, rtol=1e-13)
+
+
+def test_indices_that_wrap() -> None:
+    """The largest number plus one is the smallest one, so its bound is not that of the numbers plus one."""
+    def f(u: Any, i: Any) -> Any:
+        return u[(i + 1) - np.iinfo(np.int64).min]
+
+    last = np.array([np.iinfo(np.int64).max])
+    assert jit(f)(np.array([3.0, 4.0]), last) == f(np.array([3.0, 4.0]), last)
