@@ -31,6 +31,7 @@ from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
 from .passes.branches.branch_fusion import branch_fusion
+from .passes.branches.code_sinking import code_sinking
 from .passes.branches.correlated_branches import correlated_branches, nest_joins
 from .passes.branches.if_conversion import if_conversion
 from .passes.branches.jump_threading import jump_threading
@@ -45,6 +46,7 @@ from .passes.cleanup.inline import inline
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
+from .passes.induction.extreme_places import extreme_places
 from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.index_set_splitting import index_set_splitting
 from .passes.induction.induction_variables import induction_variables
@@ -287,9 +289,11 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", _Step(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
-    ("optimized", "strength_reduction", _Step(strength_reduction)),
-    ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
+    ("optimized", "extreme_places", _then(extreme_places, _SIMPLIFY, _DCE)),
     ("optimized", "extreme_reductions", _Step(extreme_reductions)),
+    ("optimized", "strength_reduction", _Step(strength_reduction)),
+    ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
+    ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", _Step(rare_updates)),
     ("optimized", "own_starts", _Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
@@ -332,7 +336,9 @@ NOT_ON_GPU = frozenset((
     "chain_reassociation",
     "stride_versioning",
     "strength_reduction",
+    "code_sinking",
     "jump_threading",
+    "extreme_places",
     "extreme_reductions",
     "rare_updates",
     "column_major",

@@ -105,19 +105,6 @@ def test_they_are_reductions(program: Callable[..., Any]) -> None:
     assert ("^ordered" in text) is (program is not by_max)          # an absolute value has no sign
 
 
-def test_the_index_stays() -> None:
-    """What is chosen with the largest keeps its branch."""
-    def where(x: Any) -> tuple[float, int]:
-        best, at = 0.0, -1
-        for j in range(len(x)):
-            if x[j] > best:
-                best, at = x[j], j
-        return best, at
-
-    x = np.array([0.5, math.nan, 3.0, 3.0, -1.0] * 9)
-    assert jit(where)(x) == (3.0, 2)
-
-
 def test_derivatives() -> None:
     x, y = np.linspace(-1.0, 2.0, 50) ** 2, np.sin(np.arange(50.0))
     value, gradient = jit(smallest_of_some, grad=0).value_and_grad(x, y, 9.0)

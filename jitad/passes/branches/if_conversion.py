@@ -322,7 +322,9 @@ def _is_integer(v: Value) -> bool:
 
 
 def _is_cheap_integer(op: Op) -> bool:
-    return op.name in INTEGER_OPS and all(map(_is_integer, (*op.operands, op.result)))
+    """True for integers, and for the comparison of floats in ``free[j] and x[j] < best``."""
+    return op.name in INTEGER_OPS and _is_integer(op.result) and (
+        op.name in ORDERS or all(map(_is_integer, op.operands)))
 
 
 def _costs(ops: list[Op]) -> float:

@@ -12,6 +12,7 @@ Files, in reading order::
     stride_versioning    loops that step by a value known at run time, counted and without checks if it is positive
     last_choice          the iteration from which a chosen value comes, before differentiation
     unread_choices       the carried value instead, where nothing else needs the iteration, after differentiation
+    extreme_places       where smallest and largest values are, looked for in a loop behind
     extreme_reductions   smallest and largest values as reductions, which become vectors
     strength_reduction   indices that are stepped themselves; one of the last passes
 """

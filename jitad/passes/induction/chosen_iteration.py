@@ -24,10 +24,11 @@ class ChosenIteration:
 
     ``ops``: in order.  ``blocks``: the blocks with their control flow, in order; empty if it does not matter.
     ``found``: False if ``new`` needs more than the counter ``iv`` and values from outside of the loop.
+    ``derived``: True after differentiation.
     """
 
-    def __init__(self, loop: Loop, iv: Value, dom: Dominators, new: Value) -> None:
-        self._loop, self._iv, self._dom, self._new = loop, iv, dom, new
+    def __init__(self, loop: Loop, iv: Value, dom: Dominators, new: Value, derived: bool = False) -> None:
+        self._loop, self._iv, self._dom, self._new, self._derived = loop, iv, dom, new, derived
         self._needed: set[Op] = set()
         self._params = {iv}
         self.blocks: list[Block] = []
@@ -57,7 +58,7 @@ class ChosenIteration:
         if OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1 \
                 or not isinstance(op.result.type, (Scalar, Array)):
             return False
-        return op.name != "get" or not self._is_scratch(op.operands[0])
+        return op.name != "get" or self._derived or not self._is_scratch(op.operands[0])
 
     def is_indirect(self) -> bool:
         """True if elements are read at indices that are computed from elements."""
@@ -112,9 +113,14 @@ class ChosenIteration:
         if self.blocks:
             b.jump(self._copy_blocks(go, b.func, values), [number])
         else:
-            for op in self.ops:
-                copy_op(op, b, values)
-            b.jump(go, [values.get(self._new, self._new)])
+            b.jump(go, [self.compute(b, number)])
+
+    def compute(self, b: Builder, number: Value) -> Value:
+        """The value for the iteration ``number``, if control flow does not matter."""
+        values = {self._iv: number}
+        for op in self.ops:
+            copy_op(op, b, values)
+        return values.get(self._new, self._new)
 
     def _copy_blocks(self, go: Block, func: Function, values: dict[Value, Value]) -> Block:
         """Copy the blocks, of which the last jumps to ``go``; returns the first."""

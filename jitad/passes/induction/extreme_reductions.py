@@ -70,13 +70,13 @@ def extreme_reductions(module: Module) -> bool:
     if module.fastmath:
         return False                                     # LLVM may reorder the comparisons itself
     return any([_rewrite(func, loop, known.trip, found) for func in module.functions.values()
-                for loop in loop_forest(func).loops if (known := counted(loop)) is not None and _is_plain(loop, known)
+                for loop in loop_forest(func).loops if (known := counted(loop)) is not None and is_plain(loop, known)
                 for found in [_extremes(loop, known)] if found])
 
 
 # --- what is rewritten --------------------------------------------------------------------------------
 
-def _is_plain(loop: Loop, known: Counted) -> bool:
+def is_plain(loop: Loop, known: Counted) -> bool:
     """True for an innermost loop of one block on scalars, without effects, that nothing keeps from vectors."""
     head, term = loop.head, loop.head.term
     return (loop.blocks == {head} and loop.exit is not None and term is not None and not term.attrs.get("cold")
