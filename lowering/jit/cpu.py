@@ -280,6 +280,12 @@ def _written(module: Any, name: str) -> Native:
     return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True, portable=True))
 
 
+@cache
+def _routine(name: str, source: str, options: Options) -> Native:
+    """A routine that depends on the program's options alone."""
+    return immortal(Native(source, options, [name], {}, keep=True, portable=True))
+
+
 _RARE = Options(level=0)                                        # rarely run: optimisation would gain nothing
 _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
     (alloc_runtime.ROUTINES, _routines(alloc_runtime, Options(written_out=True), keep=True)),
@@ -366,6 +372,7 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     options = options or Options()
     start = time.perf_counter()
     lowering = ModuleLowering(module, roots, target(), options)
+    routines = lowering.writer.routines = dict[str, str]()
     lowering.lower()
     names = extend(lowering) if extend else []
     writer = lowering.writer
@@ -373,5 +380,6 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
         writer.hasten(HASTY)
     source, finished, straight = writer.text(), writer.finished_text(), writer.straight_text()
     outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
+    outside |= {name: _routine(name, text, options) for name, text in routines.items()}
     return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, straight,
                   outside=outside, portable=portable, across=writer.across())

@@ -62,6 +62,8 @@ class Writer:
         self._scopes: dict[str, Scopes] = {}             # of notes of accesses
         self.math: dict[tuple[str, object], str] = {}    # of a function of libm and a type: how it is called
         self.vector_versions: dict[str, list[tuple[int, str]]] = {}      # of a function: lanes and names
+        # The modules of routines that several programs call, by name; None if they belong into this module.
+        self.routines: dict[str, str] | None = None
         self.vector_stack = ""               # attribute of functions that call vector functions in loops
 
     def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
@@ -192,7 +194,8 @@ class Writer:
         return f"{stem}.{len(self._functions) + len(self._finished) + len(self._straight)}"
 
     def defines(self, name: str) -> bool:
-        return name in self._functions or name in self._finished or name in self._straight
+        homes = (self._functions, self._finished, self._straight, self.routines or {})
+        return any(name in home for home in homes)
 
     def text(self) -> str:
         """The module as LLVM assembly, without the finished functions."""

@@ -6,7 +6,8 @@ are loops, or BLAS if they are large.  Products of integers, and all products on
 
 All ranks are reduced to ``C[m, n] (+)= op(A)[m, k] · op(B)[k, n]`` (``Product``).  Vectors are matrices with one row
 or column, chosen so that the innermost loop runs along rows.  Transposes of operands are flags, never copies.
-Sizes that are unknown at compile time are tested at run time, in one function for each kind of product.
+Sizes that are unknown at compile time are tested at run time, in one function for each kind of product.  Where code is
+linked at run time, such a function is a module of its own, which is compiled once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...kernels import blas
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import float_state, types
 from ..llvm.code import Code
-from ..llvm.emit import global_name
+from ..llvm.emit import Writer, global_name
 from ..llvm.target import BLAS
 from ..llvm.types import Buffer, literal
 from ..math import ops
@@ -112,19 +113,27 @@ def _call_outlined(fn: FunctionBuilder, p: Product) -> None:
 
 
 def _outline(fn: FunctionBuilder, p: Product) -> None:
+    """Write the function for this kind of product, into a module of its own if that can be shared."""
     inner = replace(p, a="%a", b="%b", c="%c", m="1" if p.m == "1" else "%m", n="1" if p.n == "1" else "%n", k="%k",
                     stride="%stride" if p.stride else "")
-    before, fn.code = fn.code, Code()
+    writer, code, group = fn.writer, fn.code, fn.group
+    apart = writer.routines is not None
+    own = Writer(writer.triple, writer.layout) if apart else writer
+    fn.writer, fn.code, fn.group = own, Code(), ""
     try:
         _by_size(fn, inner)
         fn.code.ret()
         text = fn.code.text()
     finally:
-        fn.code = before
+        fn.writer, fn.code, fn.group = writer, code, group
     # The operands may be one array; only the result is written.
-    params = "ptr readonly %a, ptr readonly %b, ptr noalias %c, i64 %m, i64 %n, i64 %k, i64 %stride"
-    attributes = fn.writer.attributes(f"noinline {_MEMORY}")
-    fn.writer.function(p.kind, f"define internal void {global_name(p.kind)}({params}) {attributes} {{\n{text}\n}}\n")
+    pointers, sizes = ("ptr readonly captures(none)",) * 2 + ("ptr noalias captures(none)",), ("i64",) * 4
+    params = ", ".join(f"{t} %{name}" for t, name in zip(pointers + sizes, ("a", "b", "c", "m", "n", "k", "stride")))
+    head = f"void {global_name(p.kind)}({params}) {own.attributes(f'noinline {_MEMORY}')}"
+    own.function(p.kind, f"define {'' if apart else 'internal '}{head} {{\n{text}\n}}\n")
+    if writer.routines is not None:
+        writer.routines[p.kind] = own.text()
+        writer.declare(p.kind, "void", ", ".join(pointers + sizes), writer.attributes(_MEMORY))
 
 
 def _by_size(fn: FunctionBuilder, p: Product) -> None:

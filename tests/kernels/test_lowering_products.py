@@ -136,3 +136,16 @@ def test_columns_of_a_matrix_are_copied_first():
     a, b = rng.normal(size=(30, 40)), rng.normal(size=(33, 21))
     fun = jit(lambda a, b: a[:, 3:36] @ b[:, ::-1] + (a.T[5:38].T @ b))
     np.testing.assert_allclose(fun(a, b), a[:, 3:36] @ b[:, ::-1] + a.T[5:38].T @ b, rtol=1e-11)
+
+
+def test_functions_for_a_kind_of_product_are_compiled_once() -> None:
+    """Two programs call the same code, which is in neither of their modules."""
+    a, x = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    for f in (lambda a, x: a @ x, lambda a, x: 2.0 * (a @ x)):
+        fast = jit(f)
+        np.testing.assert_array_equal(fast(a, x), f(a, x))
+        text = fast.inspect("llvm", a, x)
+        assert "declare void @jitad.matmul.f64.nt.column(" in text
+    before = cpu._routine.cache_info().misses
+    jit(lambda a, x: a @ x - 1.0)(a, x)
+    assert cpu._routine.cache_info().misses == before

@@ -654,3 +654,26 @@ def test_inner_loops_are_lanes_where_the_outer_one_has_few_iterations(few: int, 
     for bar, expected in zip(bars, interpret(value_and_grad(few_around_many, (0, 1)), x, w)[1]):
         np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-13)
     assert jit(few_around_many).inspect("optimized", x, w).count("\n^chunks") == 2
+
+
+def square_sums(a: Any) -> float:
+    total = 0.0
+    for i in range(len(a)):
+        for j in range(len(a)):
+            s = 0.0
+            for k in range(len(a)):
+                s += a[i, k] * a[j, k]
+            total += math.sqrt(1.0 + s * s)
+    return total
+
+
+@pytest.mark.parametrize("n", COUNTS)
+def test_loops_as_short_as_the_one_around_are_left(n: int) -> None:
+    """The original loop is for fewer iterations than a chunk only, and so is each inner one of the same length."""
+    a = RNG.normal(size=(n, n)) / 10.0
+    value, bar = jit(square_sums, grad=True).value_and_grad(a)
+    s = a @ a.T
+    assert value == pytest.approx(np.sqrt(1.0 + s * s).sum(), rel=1e-12)
+    np.testing.assert_allclose(bar, 2.0 * (s / np.sqrt(1.0 + s * s)) @ a, rtol=1e-9, atol=1e-12)
+    text = jit(square_sums).inspect("optimized", a)
+    assert n == 1 or text.count("\n^chunks") == 1 and "%first" not in text

@@ -10,7 +10,7 @@ from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.types import BOOL, I64
 from ..analysis.cfg import own_exit
 from ..analysis.cost import LANES
-from ..analysis.loops import Counted, Loop
+from ..analysis.loops import Counted, Loop, counted
 from .collected_sums import CollectedSums
 from .lane_kinds import COLLECTED, SHARED, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_profit import runs_backwards, stay_in_cache
@@ -45,6 +45,8 @@ class LaneChunks:
         values = {known.iv: iv} | dict(zip(loop.head.params[1:], self.carried))
         self.lanes = Lanes(b, kinds, values, done, backwards, width)
         self.updated = False                                    # True after the first update of a shared array
+        self.may_fail = False                                   # True if a check can end the loop over chunks early
+        self.cold: set[Block] = set()                           # heads of loops that need no vectors
         self.collected = CollectedSums(self.lanes, before)
 
     def run(self) -> None:
@@ -118,6 +120,7 @@ class LaneChunks:
         if active is not None:
             each = b.or_(each, b.not_(active))
         holds = b.emit("all", each, axes=(0,))
+        self.may_fail = True
         fine, failing = self.func.new_block("fine"), self.func.new_block("failing")
         b.branch(holds, fine, [], failing, [])
         b.at(failing)
@@ -255,9 +258,22 @@ class LaneChunks:
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
         self._count_from(first, left)
-        for inner in self.kinds.forest.loops if known.trip.const is not None and not short else ():
-            if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
-                inner.latch.term.attrs["cold"] = True
+        for inner in self._unlikely(bool(sizes), bool(short)):
+            assert inner.latch is not None and inner.latch.term is not None
+            inner.latch.term.attrs["cold"] = True
+            self.cold.add(inner.head)
+
+    def _unlikely(self, sizes: bool, short: bool) -> list[Loop]:
+        """The loops inside the original one that need no vectors: if checks alone lead there, or if they are shorter
+        than a chunk, as the loop around is.  ``sizes`` and ``short``: whether these are tested before.
+        """
+        inside = [x for x in self.kinds.forest.loops if x.head in self.loop.blocks - {self.loop.head} and x.latch]
+        if self.known.trip.const is not None:
+            return [] if short else inside
+        if self.may_fail or self.results is None or sizes or short:
+            return []
+        trips = [(x, counted(x)) for x in inside]
+        return [x for x, known in trips if known is not None and known.trip is self.known.trip]
 
     def _results(self) -> list[int | Value] | None:
         """The values that the loop passes to its exit: positions of ``carried``, or values from outside.
@@ -285,7 +301,10 @@ class LaneChunks:
             return
         past = self.func.new_block("past")
         first, carried = self.left[0], self.left[1:]
-        b.branch(b.lt(first, self.known.trip), rest, self.left, past, [])
+        if self.may_fail:
+            b.branch(b.lt(first, self.known.trip), rest, self.left, past, [])
+        else:
+            b.jump(past)
         b.at(past)
         b.jump(leave, [carried[v] if isinstance(v, int) else v for v in self.results])
 
