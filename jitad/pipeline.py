@@ -236,7 +236,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
-    ("optimized", "licm", _LICM),
+    ("optimized", "licm", lambda module, roots: _CSE(module, roots) if licm(module, speculative=True) else None),
     ("optimized", "condition_pre", _Step(condition_pre)),
     ("optimized", "repeated_sums", _then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE, fastmath=True)),
     ("optimized", "unread_choices", _then(unread_choices, _SIMPLIFY, _DCE)),
@@ -397,7 +397,7 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
     "zero_cotangents": _zero_cotangents, "outline": outline, "correlated_branches": _correlated,
-    "cse": partial(cse, past_stores=True), "size_versions": size_versions,
+    "cse": partial(cse, past_stores=True), "size_versions": size_versions, "licm": licm,
     "loop_load_elimination": loop_load_elimination,
     "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }

@@ -2,9 +2,11 @@
 
 The preheader runs only if the loop does.  Cheap scalar arithmetic may always be moved, and costly arithmetic, as an
 exponential, also if an inner loop needs it and nothing but its trip count decides whether it is executed: that loop
-seldom has no iteration at all, and the exponential is computed once at most.  Ops that rely on a ``check``
-(reads with indices in bounds, array ops with sizes that agree) move only if each iteration executes them, and if no
-effect that stays in the loop precedes them.  The same holds for checks.
+seldom has no iteration at all, and the exponential is computed once at most.  ``speculative``: an exponential also
+moves if some iterations of a counted loop execute it.  This is not for programs that are still to be differentiated:
+the condition may protect an infinite derivative, which a cotangent of zero would multiply.  Ops that rely on a
+``check`` (reads with indices in bounds, array ops with sizes that agree) move only if each iteration executes them,
+and if no effect that stays in the loop precedes them.  The same holds for checks.
 
 As long as every read still has its own check (``checks_in_place``: before ``check_elimination``), a check that raises
 ``IndexError`` may move past another one.  So an invariant read and its check are not held back by checks of other
@@ -37,13 +39,17 @@ class Before(IntEnum):
     ANYTHING = 2
 
 
-def licm(module: Module, checks_in_place: bool = False) -> None:
+FEW = 4
+"""A loop of fewer iterations may execute none of the branches that need an op."""
+
+
+def licm(module: Module, checks_in_place: bool = False, speculative: bool = False) -> bool:
+    """Move invariant ops out of the loops of all functions; returns True if one moved that only a branch needs."""
     index_errors = {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"} if checks_in_place else set()
-    for func in module.functions.values():
-        hoist(func, index_errors)
+    return any([hoist(func, index_errors, speculative) for func in module.functions.values()])
 
 
-def hoist(func: Function, index_errors: set[int]) -> None:
+def hoist(func: Function, index_errors: set[int], speculative: bool = False) -> bool:
     """Move invariant ops out of every loop of a function, inner loops first.
 
     ``index_errors``: numbers of the exceptions whose checks may be moved past each other.
@@ -51,22 +57,24 @@ def hoist(func: Function, index_errors: set[int]) -> None:
     forest = loop_forest(func)
     dom = forest.dom
     if not forest.loops:
-        return
+        return False
     consumed = consumed_values(func)
     raising = raising_blocks(dom)
-    for loop in forest.loops:
-        if loop.preheader is not None and loop.latch is not None:
-            _Hoister(loop, dom, consumed, raising, index_errors).run()
+    return any([_Hoister(loop, dom, consumed, raising, index_errors, speculative).run() for loop in forest.loops
+                if loop.preheader is not None and loop.latch is not None])
 
 
 class _Hoister:
     def __init__(self, loop: Loop, dom: Dominators, consumed: set[Value], raising: set[Block],
-                 index_errors: set[int]) -> None:
+                 index_errors: set[int], speculative: bool) -> None:
         self.loop, self.dom, self.consumed, self.raising = loop, dom, consumed, raising
         self.index_errors = index_errors
         self.before = Before.NOTHING
+        known = counted(loop) if speculative else None
+        self.often = known is not None and (known.trip.const is None or known.trip.const >= FEW)
+        self.speculated = False
 
-    def run(self) -> None:
+    def run(self) -> bool:
         preheader, latch = self.loop.preheader, self.loop.latch
         assert preheader is not None and latch is not None
         for block in sorted(self.loop.blocks, key=self.dom.number.__getitem__):
@@ -85,6 +93,7 @@ class _Hoister:
             assert block.term is not None
             if block.term.name in ("call", "raise") or any(s in self.raising for s in block.successors()):
                 self._stays(Before.ANYTHING)
+        return self.speculated
 
     def _stays(self, effect: Before) -> None:
         self.before = max(self.before, effect)
@@ -117,5 +126,9 @@ class _Hoister:
             limit = Before.INDEX_CHECKS if op.attrs["exc"] in self.index_errors else Before.NOTHING
             return always and self.before <= limit
         if definition.elementwise and all(isinstance(v.type, Scalar) for v in op.operands):
-            return needed or definition.cost < EXPENSIVE
+            if not needed and definition.cost >= EXPENSIVE:
+                speculated = self.often and definition.transcendental
+                self.speculated |= speculated
+                return speculated
+            return True
         return always and self.before < Before.ANYTHING
