@@ -130,14 +130,14 @@ class Native:
     ``times`` are seconds by phase.  With ``keep`` the code is stored on disk too, which requires symbols that mean the
     same in all processes.  With ``portable`` the object files are kept, for ``unit``.  ``outside`` has for each symbol
     of other modules the code that defines it, which is kept alive.  ``across``: the functions of ``source`` that the
-    other modules call, and those of ``straight``.
+    other modules call, and those of ``straight``.  ``kernels``: those of ``outside`` that ``asm`` shows.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
                  finished: str = "", straight: str = "", keep: bool = False,
                  outside: Mapping[str, Native] | None = None, portable: bool = False,
-                 across: tuple[Sequence[str], Sequence[str]] = ((), ())) -> None:
-        self.across = across
+                 across: tuple[Sequence[str], Sequence[str]] = ((), ()), kernels: Sequence[str] = ()) -> None:
+        self.across, self.kernels = across, [outside[name] for name in kernels] if outside else []
         self.source, self.options, self.names, self.times = source, options, list(names), times
         self.finished, self.straight, self.keep, self.outside = finished, straight, keep, dict(outside or {})
         self.portable, self.object_files = portable, list[bytes]()
@@ -232,15 +232,15 @@ class Native:
 
     @property
     def asm(self) -> str:
-        """The machine code as assembly."""
+        """The machine code as assembly, with that of the products of matrices that it calls."""
         with lock:
             unit = self._unit()
             with generating(len(self.source) + len(self.finished)):
-                main = str(_machine(codegen(self.options)).emit_assembly(unit))
-            if not self.straight:
-                return main
-            straight = as_written(self.straight, self.options)
-            return main + str(_machine(straight_level(self.options)).emit_assembly(straight))
+                parts = [str(_machine(codegen(self.options)).emit_assembly(unit))]
+            if self.straight:
+                straight = as_written(self.straight, self.options)
+                parts.append(str(_machine(straight_level(self.options)).emit_assembly(straight)))
+        return "".join([*parts, *(kernel.asm for kernel in self.kernels)])
 
     def _unit(self) -> Any:
         """The optimised LLVM module from which code is generated."""
@@ -382,4 +382,4 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
     outside |= {name: _routine(name, text, options) for name, text in routines.items()}
     return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, straight,
-                  outside=outside, portable=portable, across=writer.across())
+                  outside=outside, portable=portable, across=writer.across(), kernels=list(routines))
