@@ -55,6 +55,18 @@ def test_shifted_indices(i: list[int], j: list[int]) -> None:
         np.testing.assert_allclose(jit(corners)(u, a, b), expected, rtol=1e-13)
 
 
+def test_remainders_plus_one() -> None:
+    """The size less one bounds remainders, but need not be among them."""
+    def f(u: Any, i: Any) -> Any:
+        k = i % len(u)
+        return np.sum(u[k]) + np.sum(u[k + 1])
+
+    u = np.arange(5.0)
+    assert jit(f)(u, np.array([0, 1, 7])) == f(u, np.array([0, 1, 7]))
+    with pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 with size 5"):
+        jit(f)(u, np.array([0, 9]))
+
+
 def test_indices_that_wrap() -> None:
     """The largest number plus one is the smallest one, so its bound is not that of the numbers plus one."""
     def f(u: Any, i: Any) -> Any:
@@ -62,3 +74,17 @@ def test_indices_that_wrap() -> None:
 
     last = np.array([np.iinfo(np.int64).max])
     assert jit(f)(np.array([3.0, 4.0]), last) == f(np.array([3.0, 4.0]), last)
+
+
+def test_a_part_at_positions_is_a_copy() -> None:
+    def f(u: Any) -> Any:
+        v = u[np.arange(3) + 1]
+        w = u.copy()
+        x = w[np.arange(2)]
+        v[0], w[0] = 9.0, 7.0
+        return v, w, x, u
+
+    u = np.arange(5.0)
+    for got, expected in zip(jit(f)(u), f(u), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert u[1] == 1.0

@@ -75,7 +75,7 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
     along = max(axis for axis in axes if axis < tail)
     n, none = extent[along], fn.size(0)
     number = _rows_at_once(fn, source) if not inner and len(axes) == 1 else 1    # with more, often small windows
-    if number == 1 or n.const == 1:
+    if number == 1 or (n.const is not None and n.const < number):
         rows(none, 1, n)
         return
     groups = fn.writer.emit("floordiv", n, fn.size(number))

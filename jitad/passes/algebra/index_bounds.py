@@ -70,7 +70,8 @@ class _Bounds:
             return self._part(b, op)
         elif _is_extreme(op) and all(_is_bound(user) for user in self.users.get(op.result, ())):
             new = self._known_extreme(b, op)
-            self.extremes[op.operands[0], op.name] = new or op.result
+            if new is None or not _is_remainder(op.operands[0]):        # a bound of remainders is no extreme
+                self.extremes[op.operands[0], op.name] = new or op.result
             return new
         return None
 
@@ -84,7 +85,7 @@ class _Bounds:
             return None
         if made.name == "iota":
             return b.const(0) if kind == "min" else b.emit("sub", made.operands[0], b.const(1))
-        if made.name == "mod" and _is_size(n := made.operands[1]) and self._read_as_index(op, n):
+        if _is_remainder(x) and self._read_as_index(op, n := made.operands[1]):
             return b.const(0) if kind == "min" else b.emit("maximum", b.emit("sub", n, b.const(1)), b.const(0))
         shifted = _shifted(made)
         if shifted is None:
@@ -166,6 +167,10 @@ def _is_size(v: Value) -> bool:
     return (v.op is not None and v.op.name == "dim") or (v.const is not None and 0 <= v.const <= FAR)
 
 
+def _is_remainder(x: Value) -> bool:
+    return x.op is not None and x.op.name == "mod" and _is_size(x.op.operands[1])
+
+
 def _shifted(op: Op) -> tuple[Value, int] | None:
     """``(i, c)`` for an array ``i + c`` or ``i - c``."""
     if op.name not in ("add", "sub") or dtype_of(op.result.type) is not I64:
@@ -186,8 +191,8 @@ def _is_natural(index: Value) -> bool:
         return False
     if op.name == "iota":
         return True
-    if op.name == "mod":
-        return _is_size(op.operands[1])
+    if _is_remainder(index):
+        return True
     shifted = _shifted(op)
     return shifted is not None and shifted[1] >= 0 and _is_natural(shifted[0])
 
