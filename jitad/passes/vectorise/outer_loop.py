@@ -16,7 +16,8 @@ The loop is strip-mined into chunks of ``LANES`` iterations, followed by the ori
 
 If the number of iterations is not known, there may be less than a chunk of them, as of samples around a loop over data:
 the loops inside the original one are tried too.  Ten samples of a logistic regression take 0.22 of the time.  A loop
-inside that has as many iterations as the one around, as over a square matrix, is as short there, and is left.
+inside that has as many iterations as the one around, as over a square matrix, is as short there, and is left; one that
+divides keeps LLVM's vectors, as the sum over nine age groups takes 1.4 of the time without.
 
 The last chunk may overlap the one before.  Lanes whose iteration has been executed compute it again, and then add
 nothing and store what is there: an element that only its own iteration reads has its final value already.  A test in
