@@ -136,7 +136,7 @@ class ArrayOps(State):
         self.fn.either(self.printer.scalar(condition), all_apart, others)
 
     def _apart(self, parts: Sequence[Op]) -> Value:
-        """The condition under which no pair of parts of one array overlaps: on some axis they have no index in common."""
+        """The condition under which no pair of parts of one array overlaps: on some axis they share no index."""
         pairs = [pair for pair in combinations(parts, 2) if self.plan.roots.same(*(op.result for op in pair))]
         return self._all("and", (self._all("or", self._differ(*pair)) for pair in pairs))
 

@@ -194,11 +194,14 @@ NEAR = 8              # parts no further apart than this along each axis are tho
 
 def is_near(op: Op, other: Op) -> bool:
     """True if two parts overlap unless they are smaller than a stencil, as far as is known of their starts."""
-    if any(step.const != 1 for step in (*op.operands[3::2], *other.operands[3::2])):
+    part = op.operands[1].type
+    if not isinstance(part, Array) or any(step.const != 1 for step in (*op.operands[3::2], *other.operands[3::2])):
         return False
-    starts = zip(op.operands[2::2], other.operands[2::2])
-    return all(x is y or ((a := _start(x)) is not None and (b := _start(y)) is not None and abs(a - b) <= NEAR)
-               for x, y in starts)
+    for x, y, extent in zip(op.operands[2::2], other.operands[2::2], part.dims):
+        begin, end = _start(x), _start(y)
+        if x is not y and (begin is None or end is None or abs(begin - end) >= (extent or NEAR)):
+            return False
+    return True
 
 
 def _start(v: Value) -> int | None:

@@ -79,7 +79,7 @@ def group(fn: State, members: list[Op]) -> None:
 
     with computed_here(fn, computed):
         pairs = [pair for pair in combinations(parts, 2) if fn.plan.roots.same(*(op.result for op in pair))]
-        if any(is_near(*pair) for ops in _arrays(parts) for pair in combinations(ops, 2)):
+        if any(map(_overlap, _arrays(parts))):
             apart()
         elif pairs:
             fn.added_at_once(parts, together, apart)
@@ -95,10 +95,15 @@ def _arrays(parts: list[Op]) -> list[list[Op]]:
     return list(found.values())
 
 
+def _overlap(parts: list[Op]) -> bool:
+    """True if parts of one array are those of a stencil."""
+    return any(is_near(*pair) for pair in combinations(parts, 2))
+
+
 def _add_parts(fn: State, parts: list[Op]) -> None:
     """Add parts that may overlap, array by array."""
     for ops in _arrays(parts):
-        if len(ops) > 1 and not fn.device and all(step.const == 1 for op in ops for step in op.operands[3::2]):
+        if _overlap(ops) and not fn.device and all(step.const == 1 for op in ops for step in op.operands[3::2]):
             add_overlapping(fn, ops)
             continue
         for op in ops:
