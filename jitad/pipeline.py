@@ -406,8 +406,8 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
     "zero_cotangents": _zero_cotangents, "dead_stores": _dead_stores, "outline": outline,
-    "correlated_branches": _correlated, "cse": partial(cse, past_stores=True), "size_versions": size_versions, "licm": licm,
-    "loop_load_elimination": loop_load_elimination,
+    "correlated_branches": _correlated, "cse": partial(cse, past_stores=True),
+    "size_versions": size_versions, "licm": licm, "loop_load_elimination": loop_load_elimination,
     "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }
 """Each pass by itself, without a cleanup behind it: a function of a module."""
