@@ -147,7 +147,7 @@ def test_the_reverse_sweep_saves_nothing(f: Callable[..., float]) -> None:
     g = jit(f, grad=(0, 1))
     args = np.ones((4, 4)), np.ones((4, 4))
     g.value_and_grad(*args)
-    text = g.inspect("adjoint", *args)
+    text = g.value_and_grad.inspect("adjoint", *args)
     assert "push" not in text and "%frames" not in text
 
 
