@@ -91,6 +91,7 @@ from .passes.shapes.equal_sizes import equal_sizes
 from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.short_axes import short_axes
+from .passes.shapes.single_elements import single_elements
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
@@ -221,6 +222,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
     ("adjoint", "short_axes", _then(short_axes, _SIMPLIFY, _CSE, _DCE)),
+    ("adjoint", "single_elements", _then(single_elements, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
@@ -344,6 +346,7 @@ NOT_ON_GPU = frozenset((
     "column_major",
     "own_starts",
     "short_axes",
+    "single_elements",
 ))
 
 # Passes that every program needs; all others only improve the code.
