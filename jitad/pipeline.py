@@ -34,6 +34,7 @@ from .passes.branches.branch_fusion import branch_fusion
 from .passes.branches.code_sinking import code_sinking
 from .passes.branches.correlated_branches import correlated_branches, nest_joins
 from .passes.branches.if_conversion import if_conversion
+from .passes.branches.join_folding import join_folding
 from .passes.branches.jump_threading import jump_threading
 from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
@@ -295,6 +296,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "extreme_reductions", _Step(extreme_reductions)),
     ("optimized", "strength_reduction", _Step(strength_reduction)),
     ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
+    ("optimized", "join_folding", _then(join_folding, _SIMPLIFY, _DCE)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", _Step(rare_updates)),
     ("optimized", "own_starts", _Step(own_starts)),
@@ -339,6 +341,7 @@ NOT_ON_GPU = frozenset((
     "stride_versioning",
     "strength_reduction",
     "code_sinking",
+    "join_folding",
     "jump_threading",
     "extreme_places",
     "extreme_reductions",
