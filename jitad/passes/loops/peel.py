@@ -91,9 +91,13 @@ def _computes_arrays(loop: Loop) -> bool:
             if isinstance(v.type, Array) and op.name not in ("set", "add_at")}
     summed = {v for b in loop.blocks for op in b.ops if op.name == "sum" and isinstance(op.result.type, Scalar)
               for v in op.operands}
-    inside = [op for b in loop.blocks for op in b.all_ops() if not made.isdisjoint(op.operands)]
-    return bool(made) and not (summed and all(
-        op.name in ("sum", "slice", "dim") or OPS[op.name].elementwise and op.result in made for op in inside))
+    inside = [op for b in loop.blocks for op in b.all_ops() if not made.isdisjoint(op.used())]
+    return bool(made) and not (summed and all(map(_is_of_a_window, inside)))
+
+
+def _is_of_a_window(op: Op) -> bool:
+    """True for an op that may stand between a window and its sum."""
+    return op.name in ("sum", "slice", "dim") or op.name in OPS and OPS[op.name].elementwise
 
 
 class _Borders:
