@@ -74,6 +74,8 @@ def _decided(join: Block, edge: Edge) -> dict[Op, Value | bool | None]:
     found: dict[Op, Value | bool | None] = {}
     for op in join.ops[:4 * MOST_OPS]:
         if any(v in values for v in op.operands) and op.name in MOVED and isinstance(op.result.type, Scalar):
+            if any(v not in values and v.block is join for v in op.operands):
+                return {}                                    # it cannot move ahead of what the join computes anyway
             found[op] = values[op.result] = _known(op, [values.get(v, v) for v in op.operands])
     return found if len(found) <= MOST_OPS else {}
 
@@ -82,6 +84,8 @@ def _known(op: Op, operands: list[Value | bool | None]) -> Value | bool | None:
     """An op's value on an edge, for these operands: a value, a bool, or None if it is not known."""
     if op.name == "select" and isinstance(operands[0], bool):
         return operands[1] if operands[0] else operands[2]
+    if op.name in ("and", "or") and (op.name == "or") in operands:
+        return op.name == "or"
     if any(isinstance(v, bool) or v is None for v in operands):
         return None
     values = [v for v in operands if isinstance(v, Value)]
