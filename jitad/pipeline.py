@@ -71,6 +71,7 @@ from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import initial_loads, zero_init_elimination
+from .passes.memory.array_order import array_order
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import dead_stores
@@ -299,6 +300,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "join_folding", _then(join_folding, _SIMPLIFY, _DCE)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", _Step(rare_updates)),
+    ("optimized", "array_order", _Step(array_order)),
     ("optimized", "own_starts", _Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
