@@ -16,7 +16,6 @@ from ...ir.graph import Block, Module, Op
 from ...ir.ops import OPS
 from ...ir.types import Scalar
 
-
 MOVED = frozenset("sum prod max min broadcast_to slice reshape transpose".split())
 """What is moved besides elementwise arithmetic."""
 MOST_WAITING = 64
