@@ -7,7 +7,8 @@
     v := select(c, t, w)              y := log(s)
 
 A nest computes a sum and other arrays in one pass, but nothing behind a use of the sum (``planning/fusion_groups.py``).
-Only arithmetic without effects is passed by: a check may be what the array's elements are read under.
+Only arithmetic without effects is passed by: a check may be what the array's elements are read under.  Other
+reductions stay, and end the nest as before: with all of a derivative's in one, forces by rows took 1.25 times as long.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ...ir.graph import Block, Module, Op
 from ...ir.ops import OPS
 from ...ir.types import Scalar
 
-MOVED = frozenset("sum prod max min broadcast_to slice reshape transpose".split())
+MOVED = frozenset("broadcast_to slice reshape transpose".split())
 """What is moved besides elementwise arithmetic."""
 MOST_WAITING = 64
 """The most scalars that an operation passes by: each one is looked at."""
@@ -53,7 +54,7 @@ def _is_scalar(op: Op) -> bool:
 
 
 def _is_arithmetic(op: Op) -> bool:
-    """True for elementwise arithmetic of arrays and what it reads, and for reductions."""
+    """True for elementwise arithmetic of arrays, and the parts that it reads."""
     return OPS[op.name].elementwise or op.name in MOVED
 
 
