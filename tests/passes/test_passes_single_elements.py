@@ -56,6 +56,15 @@ def stored_later(x: Any, at: Any) -> float:
     return b[at[0]] + np.sum(a * x[1])
 
 
+def test_an_operand_that_is_returned() -> None:
+    def f(x: Any) -> Any:
+        a = np.sort(x)
+        return a, (a * 2.0)[1], (np.exp(a) + a)[0]
+    x = RNG.normal(size=9)
+    for got, want in zip(jit(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
 FUNCTIONS = [softmax_of_label, nearest, of_a_row, in_a_loop, stored_later]
 
 

@@ -80,10 +80,15 @@ def _tree(read: Op, readers: Readers, forest: LoopForest, derived: bool) -> set[
         if w.op is not None and _is_arithmetic(w) and forest.innermost.get(w.block) is loop:
             tree.add(w.op)
             todo += w.op.operands
-        elif any(op.edges or w in [op.operands[i] for i in OPS[op.name].consumes] for op in readers[w]):
+        elif any(_may_update(op, w) for op in readers[w]):
             return set()
     costly = searched and any(OPS[op.name].transcendental for op in tree)
     return tree if len(tree) <= MOST_OPS and not costly else set()
+
+
+def _may_update(op: Op, v: Value) -> bool:
+    """True if what an op leads to, or the op itself, may store to an array in place."""
+    return bool(op.edges) or op.name == "call" or op.name in OPS and v in [op.operands[i] for i in OPS[op.name].consumes]
 
 
 def _element(b: Builder, tree: set[Op], v: Value, at: list[Value], known: dict[Value, Value]) -> Value:
