@@ -88,7 +88,8 @@ def _tree(read: Op, readers: Readers, forest: LoopForest, derived: bool) -> set[
 
 def _may_update(op: Op, v: Value) -> bool:
     """True if what an op leads to, or the op itself, may store to an array in place."""
-    return bool(op.edges) or op.name == "call" or op.name in OPS and v in [op.operands[i] for i in OPS[op.name].consumes]
+    consumed = [op.operands[i] for i in OPS[op.name].consumes] if op.name in OPS else []
+    return bool(op.edges) or op.name == "call" or v in consumed
 
 
 def _element(b: Builder, tree: set[Op], v: Value, at: list[Value], known: dict[Value, Value]) -> Value:
