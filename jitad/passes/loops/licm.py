@@ -16,10 +16,13 @@ are not moved.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from enum import IntEnum
 
 from ...ir.aliasing.consumption import consumed_values
 from ...ir.dominance import Dominators
+from ...ir.expression_keys import key
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
@@ -40,7 +43,7 @@ class Before(IntEnum):
 
 
 FEW = 4
-"""A loop of fewer iterations may execute none of the branches that need an op."""
+"""A loop with fewer iterations, times the branches that need an op, may execute none of these."""
 
 
 def licm(module: Module, checks_in_place: bool = False, speculative: bool = False) -> bool:
@@ -71,7 +74,8 @@ class _Hoister:
         self.index_errors = index_errors
         self.before = Before.NOTHING
         known = counted(loop) if speculative else None
-        self.often = known is not None and (known.trip.const is None or known.trip.const >= FEW)
+        self.trip = 0 if known is None else FEW if known.trip.const is None else known.trip.const
+        self.copies: Mapping[Hashable, int] = self._costly() if 0 < self.trip < FEW else {}
         self.speculated = False
 
     def run(self) -> bool:
@@ -94,6 +98,10 @@ class _Hoister:
             if block.term.name in ("call", "raise") or any(s in self.raising for s in block.successors()):
                 self._stays(Before.ANYTHING)
         return self.speculated
+
+    def _costly(self) -> Counter[Hashable]:
+        """How often each transcendental function occurs with the same operands."""
+        return Counter(key(op) for b in self.loop.blocks for op in b.ops if OPS[op.name].transcendental)
 
     def _stays(self, effect: Before) -> None:
         self.before = max(self.before, effect)
@@ -127,7 +135,8 @@ class _Hoister:
             return always and self.before <= limit
         if definition.elementwise and all(isinstance(v.type, Scalar) for v in op.operands):
             if not needed and definition.cost >= EXPENSIVE:
-                speculated = self.often and definition.transcendental
+                often = self.trip * self.copies.get(key(op), 1) >= FEW
+                speculated = often and definition.transcendental
                 self.speculated |= speculated
                 return speculated
             return True
