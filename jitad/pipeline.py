@@ -207,6 +207,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "load_speculation", _then(load_speculation, _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "code_hoisting", lambda module, roots: code_hoisting(module) if module.underived() else False),
+    ("adjoint", "licm", lambda module, roots: licm(module, speculative=True) if module.underived() else False),
     ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", lambda module, roots: cse(module, past_stores=True)),

@@ -8,7 +8,7 @@ The iterations of a short loop that has been written out are such branches, as o
     ^then.1:  y = pow a, n; …                       ^then.1:  …
 
 ``licm`` can then take it out of the loop around.  Sides of ``elif`` do not count, as only one of them is executed.
-This is not for programs that are still to be differentiated, as for speculation in ``licm``.
+It is marked as ``speculated`` in a program that is still to be differentiated, as in ``licm``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ FEW = 4
 
 def code_hoisting(module: Module) -> bool:
     """Hoist in every function; returns True if an op has moved."""
-    return any([_of_function(func) for func in module.functions.values()])
+    marks = {"speculated": True} if module.underived() else {}
+    return any([_of_function(func, marks) for func in module.functions.values()])
 
 
-def _of_function(func: Function) -> bool:
+def _of_function(func: Function, marks: dict[str, bool]) -> bool:
     groups: dict[Hashable, list[Op]] = {}
     for op in func.all_ops():
         if op.name in OPS and OPS[op.name].transcendental and all(
@@ -42,12 +43,12 @@ def _of_function(func: Function) -> bool:
         return False
     dom, values = dominators(func), dict[Value, Value]()
     for ops in groups.values():
-        _hoist(dom, ops, values)
+        _hoist(dom, ops, marks, values)
     substitute(func, values)
     return bool(values)
 
 
-def _hoist(dom: Dominators, ops: list[Op], values: dict[Value, Value]) -> None:
+def _hoist(dom: Dominators, ops: list[Op], marks: dict[str, bool], values: dict[Value, Value]) -> None:
     """Move one of equal ops to where all of them are dominated, if enough branches there have one on a side."""
     blocks = [op.block for op in ops if op.block is not None]
     common = blocks[0]
@@ -61,7 +62,7 @@ def _hoist(dom: Dominators, ops: list[Op], values: dict[Value, Value]) -> None:
     for op in ops:
         assert op.block is not None
         op.block.ops.remove(op)
-    first.block = common
+    first.block, first.attrs = common, {**first.attrs, **marks}
     common.ops.append(first)
     values.update((op.result, first.result) for op in others)
 

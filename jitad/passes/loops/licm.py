@@ -3,10 +3,10 @@
 The preheader runs only if the loop does.  Cheap scalar arithmetic may always be moved, and costly arithmetic, as an
 exponential, also if an inner loop needs it and nothing but its trip count decides whether it is executed: that loop
 seldom has no iteration at all, and the exponential is computed once at most.  ``speculative``: an exponential also
-moves if some iterations of a counted loop execute it.  This is not for programs that are still to be differentiated:
-the condition may protect an infinite derivative, which a cotangent of zero would multiply.  Ops that rely on a
-``check`` (reads with indices in bounds, array ops with sizes that agree) move only if each iteration executes them,
-and if no effect that stays in the loop precedes them.  The same holds for checks.
+moves if some iterations of a counted loop execute it.  In a program that is still to be differentiated it is marked
+as ``speculated``: the condition may protect an infinite derivative, which a cotangent of zero must not multiply.  Ops
+that rely on a ``check`` (reads with indices in bounds, array ops with sizes that agree) move only if each iteration
+executes them, and if no effect that stays in the loop precedes them.  The same holds for checks.
 
 As long as every read still has its own check (``checks_in_place``: before ``check_elimination``), a check that raises
 ``IndexError`` may move past another one.  So an invariant read and its check are not held back by checks of other
@@ -49,13 +49,15 @@ FEW = 4
 def licm(module: Module, checks_in_place: bool = False, speculative: bool = False) -> bool:
     """Move invariant ops out of the loops of all functions; returns True if one moved that only a branch needs."""
     index_errors = {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"} if checks_in_place else set()
-    return any([hoist(func, index_errors, speculative) for func in module.functions.values()])
+    marks: dict[str, bool] | None = None if not speculative else {"speculated": True} if module.underived() else {}
+    return any([hoist(func, index_errors, marks) for func in module.functions.values()])
 
 
-def hoist(func: Function, index_errors: set[int], speculative: bool = False) -> bool:
+def hoist(func: Function, index_errors: set[int], marks: dict[str, bool] | None = None) -> bool:
     """Move invariant ops out of every loop of a function, inner loops first.
 
-    ``index_errors``: numbers of the exceptions whose checks may be moved past each other.
+    ``index_errors``: numbers of the exceptions whose checks may be moved past each other.  ``marks``: attributes of
+    what moves although only a branch needs it; None if that stays.
     """
     forest = loop_forest(func)
     dom = forest.dom
@@ -63,17 +65,17 @@ def hoist(func: Function, index_errors: set[int], speculative: bool = False) -> 
         return False
     consumed = consumed_values(func)
     raising = raising_blocks(dom)
-    return any([_Hoister(loop, dom, consumed, raising, index_errors, speculative).run() for loop in forest.loops
+    return any([_Hoister(loop, dom, consumed, raising, index_errors, marks).run() for loop in forest.loops
                 if loop.preheader is not None and loop.latch is not None])
 
 
 class _Hoister:
     def __init__(self, loop: Loop, dom: Dominators, consumed: set[Value], raising: set[Block],
-                 index_errors: set[int], speculative: bool) -> None:
+                 index_errors: set[int], marks: dict[str, bool] | None) -> None:
         self.loop, self.dom, self.consumed, self.raising = loop, dom, consumed, raising
-        self.index_errors = index_errors
+        self.index_errors, self.marks = index_errors, marks or {}
         self.before = Before.NOTHING
-        known = counted(loop) if speculative else None
+        known = counted(loop) if marks is not None else None
         self.trip = 0 if known is None else FEW if known.trip.const is None else known.trip.const
         self.copies: Mapping[Hashable, int] = self._costly() if 0 < self.trip < FEW else {}
         self.speculated = False
@@ -137,7 +139,9 @@ class _Hoister:
             if not needed and definition.cost >= EXPENSIVE:
                 often = self.trip * self.copies.get(key(op), 1) >= FEW
                 speculated = often and definition.transcendental
-                self.speculated |= speculated
+                if speculated:
+                    op.attrs = {**op.attrs, **self.marks}
+                    self.speculated = True
                 return speculated
             return True
         return always and self.before < Before.ANYTHING
