@@ -6,8 +6,8 @@ function has lowered so far, and a scalar is itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import combinations
 
 from ...ir.evaluate.fold import fold
@@ -136,16 +136,25 @@ class ArrayOps(State):
         self.fn.either(self.printer.scalar(condition), all_apart, others)
 
     def _apart(self, parts: Sequence[Op]) -> Value:
-        """The condition under which no pair of parts of one array overlaps: their ranges are disjoint on some axis."""
-        def both(name: str, x: Value, y: Value) -> Value:
-            return self.writer.do(name, [x, y]).result
-
+        """The condition under which no pair of parts of one array overlaps: on some axis they share no index."""
         pairs = [pair for pair in combinations(parts, 2) if self.plan.roots.same(*(op.result for op in pair))]
-        return reduce(partial(both, "and"), (reduce(partial(both, "or"), (
-            both("le", end, start) for p, q in zip(*map(self._ranges, pair))
-            for (_, end), (start, _) in ((p, q), (q, p)))) for pair in pairs))
+        return self._all("and", (self._all("or", self._differ(*pair)) for pair in pairs))
 
-    def _ranges(self, op: Op) -> list[tuple[Value, Value]]:
-        """The half-open range (begin, end) of the part of ``op`` along each axis."""
-        starts = map(self.scalar, op.operands[2::2])
-        return [(start, self.add(start, size)) for start, size in zip(starts, self.shape(op.operands[1]))]
+    def _all(self, name: str, conditions: Iterable[Value]) -> Value:
+        return reduce(lambda x, y: self.writer.do(name, [x, y]).result, conditions)
+
+    def _differ(self, *pair: Op) -> Iterator[Value]:
+        """Conditions on the indices of two parts along each axis: the ranges are apart, or the remainders differ."""
+        for (p, end, step), (q, other, same) in zip(*map(self._ranges, pair)):
+            yield self.writer.do("le", [end, q]).result
+            yield self.writer.do("le", [other, p]).result
+            if step is same and step.const != 1:
+                distance = self.writer.do("sub", [p, q]).result
+                rest = self.writer.do("mod", [distance, self.scalar(step)]).result
+                yield self.writer.do("ne", [rest, self.size(0)]).result
+
+    def _ranges(self, op: Op) -> list[tuple[Value, Value, Value]]:
+        """The half-open range (begin, end) of the part of ``op`` along each axis, and its step."""
+        starts, steps = op.operands[2::2], op.operands[3::2]
+        return [(self.scalar(start), self.add(self.scalar(start), self.mul(size, self.scalar(step))), step)
+                for start, step, size in zip(starts, steps, self.shape(op.operands[1]))]

@@ -76,6 +76,8 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
         return select(e, t, *(types.literal(0.0, t) if free and x == types.literal(-0.0, t) else x for x in xs))
     if attrs.get("acc") and name in ("maximum", "minimum") and t.is_float:   # of zeros of both signs either one will do
         return TABLE[name](e, t, list(xs), "nnan nsz" if attrs.get("numbers") else "nsz")
+    if attrs.get("late") and t.bits >= 32 and not e.options.fastmath:        # lanes: ``chain_reassociation``
+        return extreme_behind(e.code, name, t, xs)
     if attrs.get("unsigned"):
         return UNSIGNED[name](e, t, list(xs), "")
     return TABLE[name](e, t, list(xs), float_flags(e.options, attrs))

@@ -9,7 +9,8 @@ results or overwrite its operands between its first and its last member.  If one
 others may read it only at their own index.
 
 The group neither reads the targets of its ``add_slice`` ops nor writes them in another way.  Parts that are added to
-one array are likely to be disjoint (the gates of a recurrent cell); a run-time test decides.
+one array are likely to be disjoint (the gates of a recurrent cell, every second row); a run-time test decides.  Those
+of a stencil are near each other, and overlap.
 
 A member whose readers are all in the group is *passing*: it is computed and never stored.  A program and its gradient
 then make one pass over memory: an element that both need is computed once and kept in a register.
@@ -135,7 +136,8 @@ def _is_member(plan: Plan, op: Op) -> bool:
     if op.name in REDUCTIONS:
         return not is_array(op.result)
     if op.name == ADDED:
-        return bool(op.attrs.get("acc")) and all(step.const == 1 for step in op.operands[3::2])
+        return bool(op.attrs.get("acc")) and all(step.const is not None and step.const > 0
+                                                 for step in op.operands[3::2])
     if not op.results or not is_array(op.results[0]) or op.name == "stop":
         return False
     if op.name == "take":
@@ -174,7 +176,7 @@ def _is_full(g: _Group) -> bool:
 def _mixes(plan: Plan, g: _Group, op: Op) -> bool:
     """True if ``op``, once it joined, would read an array to which parts are added, or write it in another way.
 
-    Also True for parts together with reductions, and for parts that may overlap, as in a stencil.
+    Also True for parts together with reductions.
     """
     if g.parts and op.name in REDUCTIONS:
         return True
@@ -184,14 +186,28 @@ def _mixes(plan: Plan, g: _Group, op: Op) -> bool:
     if read & g.whole:
         return True
     whole = plan.roots.find(op.operands[0])
-    others = [m for m in g.members if m.name == ADDED and plan.roots.find(m.operands[0]) is whole]
-    return bool(g.reduced) or whole in read | g.read | (g.written - g.whole) or any(_near(op, m) for m in others)
+    return bool(g.reduced) or whole in read | g.read | (g.written - g.whole)
 
 
-def _near(op: Op, other: Op) -> bool:
-    """True if the distance between the starts of two parts is known."""
-    starts = zip(op.operands[2::2], other.operands[2::2])
-    return all(x is y or (x.const is not None and y.const is not None) for x, y in starts)
+NEAR = 8              # parts no further apart than this along each axis are those of a stencil
+
+
+def is_near(op: Op, other: Op) -> bool:
+    """True if two parts overlap unless they are smaller than a stencil, as far as is known of their starts."""
+    part = op.operands[1].type
+    if not isinstance(part, Array) or any(step.const != 1 for step in (*op.operands[3::2], *other.operands[3::2])):
+        return False
+    for x, y, extent in zip(op.operands[2::2], other.operands[2::2], part.dims):
+        begin, end = _start(x), _start(y)
+        if x is not y and (begin is None or end is None or abs(begin - end) >= (extent or NEAR)):
+            return False
+    return True
+
+
+def _start(v: Value) -> int | None:
+    """The start of a slice of a long axis, if it is known: ``a[2:]`` starts at the smaller one of 2 and the size."""
+    least = v.op.operands if v.op is not None and v.op.name == "minimum" else [v]
+    return next((int(x.const) for x in least if x.const is not None), None)
 
 
 def _merge(plan: Plan, g: _Group, other: _Group) -> _Group:

@@ -349,3 +349,57 @@ def test_elements_of_arrays_of_each_lane() -> None:
         with pytest.raises(IndexError):
             fast(z, at)
         at[place] = 0
+
+
+def discounts(rates: Any) -> Any:
+    """Each element follows from the sum of those before; the adjoint adds to all of these."""
+    price = 0.0
+    for row in rates:
+        factors = np.zeros(len(row))
+        for i in range(len(row)):
+            factors[i] = (1.0 - row[i] * np.sum(factors[:i])) / (1.0 + row[i])
+        price += factors[-1] + np.sum(np.log(factors))
+    return price
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (16, 5), (40, 12), (17, 2)])
+def test_reductions_of_what_the_lanes_have_stored(shape: tuple[int, ...]) -> None:
+    rates = RNG.uniform(0.01, 0.05, shape)
+    fast = jit(discounts, grad=True)
+    assert "^chunks" in fast.inspect("optimized", rates)
+    same(fast(rates), discounts(rates))
+    value, slope = fast.value_and_grad(rates)
+    same(value, discounts(rates))
+    way = RNG.normal(size=shape)
+    step = 1e-6
+    numeric = (discounts(rates + step * way) - discounts(rates - step * way)) / (2.0 * step)
+    np.testing.assert_allclose(np.sum(slope * way), numeric, rtol=1e-6)
+
+
+def test_many_reductions_of_stored_elements_leave_the_cache() -> None:
+    """More elements than the lanes keep: the loop runs as it is written."""
+    rates = RNG.uniform(0.0001, 0.0002, (18, 1100))
+    same(jit(discounts)(rates), discounts(rates))
+
+
+@pytest.mark.parametrize("n", [8, 16, 21])
+def test_largest_of_columns_with_odd_numbers(n: int) -> None:
+    """The lanes examine NaN and zeros ahead of what they wait for."""
+    def best(x: Any, move: Any) -> Any:
+        out = np.empty(len(x))
+        for s in range(len(x)):
+            out[s] = np.max(x + move[:, s])
+        return out
+
+    def least(x: Any, move: Any) -> Any:
+        out = np.empty(len(x))
+        for s in range(len(x)):
+            out[s] = np.min(x * move[:, s])
+        return out
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.0])
+    for f in (best, least):
+        fast = jit(f)
+        for _ in range(30):
+            x, move = RNG.choice(odd[2:], n), RNG.choice(odd if RNG.random() < 0.3 else odd[3:], (n, n))
+            with np.errstate(invalid="ignore"):
+                np.testing.assert_array_equal(fast(x, move), f(x, move))

@@ -70,11 +70,31 @@ def kept(x: Any, y: Any, k: Any) -> Any:
     return out
 
 
+def backwards(x: Any, y: Any, k: Any) -> Any:
+    """A series behind a filter: the window backwards; the first iteration is apart."""
+    out, before, t = np.zeros(len(x)), 0.0, len(k)
+    while t < len(x):
+        if t > len(k):
+            before = 0.5 * before + out[t - 1]
+        out[t] = x[t] - np.sum(k * x[t - len(k):t][::-1]) + before
+        t += 1
+    return out
+
+
+def parted(x: Any, y: Any, k: Any) -> Any:
+    """A window backwards and a part of it: the array between has two readers, and stays."""
+    out = np.zeros(max(len(x) - 6, 0))
+    for i in range(len(x) - 6):
+        w = x[i:i + 6][::-1]
+        out[i] = np.sum(w[1:4] * w[2:5]) * k[0] + np.sum(w)
+    return out
+
+
 BECOME_LOOPS = [windows, several, blocks, columns, extremes]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("f", [*BECOME_LOOPS, rows, kept])
+@pytest.mark.parametrize("f", [*BECOME_LOOPS, backwards, rows, kept, parted])
 def test_values(f: Callable[..., Any]) -> None:
     fast = jit(f)
     for n in (1, 7, 16, 20, 37):
@@ -83,11 +103,12 @@ def test_values(f: Callable[..., Any]) -> None:
             np.testing.assert_allclose(fast(x, y, k), f(x, y, k), rtol=1e-12, atol=1e-12)
     text = fast.inspect("optimized", x, y, k)
     assert ("sum {axes" in text or "max {axes" in text) == (f not in BECOME_LOOPS)
+    assert f is not backwards or text.count("sum {axes") == 1     # in the first iteration, which has been peeled
 
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("f", BECOME_LOOPS)
+@pytest.mark.parametrize("f", [*BECOME_LOOPS, backwards, parted])
 def test_gradients(f: Callable[..., Any]) -> None:
     def squares(x: Any, y: Any) -> Any:
         found = f(x, y, np.array([0.5, 0.7, -0.2]))

@@ -9,9 +9,10 @@ from itertools import combinations
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array, dtype_of
-from ...lowering.planning.fusion_groups import ADDED, REDUCTIONS, shape_of
+from ...lowering.planning.fusion_groups import ADDED, REDUCTIONS, is_near, shape_of
 from . import updates
 from .elements import Elements, Place, can_be_flat, nest, put
+from .overlaps import add_overlapping
 from .state import State, combine, identity
 
 
@@ -48,8 +49,8 @@ def computed_here(fn: State, values: Sequence[Value]) -> Iterator[None]:
 def group(fn: State, members: list[Op]) -> None:
     """Compute the members of a group, element by element.
 
-    If parts are added to one array they may overlap.  Each then has a nest of its own, before a store changes a buffer
-    that another one reads.
+    Parts that are added to one array may overlap (``overlaps.py``).  They then have nests of their own, before a
+    store changes a buffer that another one reads.
     """
     parts = [op for op in members if op.name == ADDED]
     for op in parts:
@@ -65,17 +66,48 @@ def group(fn: State, members: list[Op]) -> None:
         results = nest_of(stored, reductions, parts)
         fn.values.update(zip((op.result for op in reductions), results))
 
-    def one_by_one() -> None:
-        for op in parts:
-            nest_of([], [], [op])
+    def apart() -> None:
+        if stored and not any(v in fn.plan.reuse for v in stored):
+            nest_of(stored, [], [])                  # nothing is overwritten: the parts read what is stored
+            fn.plan.lazy.difference_update(stored)
+            _add_parts(fn, parts)
+            fn.plan.lazy.update(stored)
+            return
+        _add_parts(fn, parts)
         if stored:
             nest_of(stored, [], [])
 
     with computed_here(fn, computed):
-        if any(fn.plan.roots.same(p.result, q.result) for p, q in combinations(parts, 2)):
-            fn.added_at_once(parts, together, one_by_one)
+        pairs = [pair for pair in combinations(parts, 2) if fn.plan.roots.same(*(op.result for op in pair))]
+        if any(map(_overlap, _arrays(parts))):
+            apart()
+        elif pairs:
+            fn.added_at_once(parts, together, apart)
         else:
             together()
+
+
+def _arrays(parts: list[Op]) -> list[list[Op]]:
+    """The parts by the array that they are added to, each to the result of the one before."""
+    found: dict[Value, list[Op]] = {}
+    for op in parts:
+        found[op.result] = [*found.pop(op.operands[0], ()), op]
+    return list(found.values())
+
+
+def _overlap(parts: list[Op]) -> bool:
+    """True if parts of one array are those of a stencil."""
+    return any(is_near(*pair) for pair in combinations(parts, 2))
+
+
+def _add_parts(fn: State, parts: list[Op]) -> None:
+    """Add parts that may overlap, array by array."""
+    for ops in _arrays(parts):
+        if _overlap(ops) and not fn.device and all(step.const == 1 for op in ops for step in op.operands[3::2]):
+            add_overlapping(fn, ops)
+            continue
+        for op in ops:
+            _nest(fn, op.operands[1], list(fn.shape(op.operands[1])), [], [], [], [op])
 
 
 def _extent(fn: State, members: list[Op]) -> list[Value]:

@@ -29,7 +29,7 @@ from collections.abc import Callable
 
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.ops import ORDERS
-from ...ir.types import Scalar, dtype_of
+from ...ir.types import Array, Scalar, dtype_of
 from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .late_choices import late_choices
@@ -45,8 +45,19 @@ def chain_reassociation(module: Module, floats: bool = True) -> None:
         forest = loop_forest(func)
         for loop in forest.loops:
             if not loop.children and loop.latch is not None:
+                _lanes(loop)
                 region = loop.region(raising_blocks(forest.dom))
                 _reassociate(loop, forest.dom.in_order(loop.blocks), region, floats)
+
+
+def _lanes(loop: Loop) -> None:
+    """The largest elements that lanes have seen are the second operand, as those of scalars are."""
+    for p, a in loop.back_edge().passed():
+        op = a.op if isinstance(a.type, Array) and dtype_of(a.type).is_float and None not in a.type.dims else None
+        if op is not None and op.name in EXTREMES and sum(v is p for v in op.operands) == 1 and "acc" not in op.attrs:
+            op.attrs["late"] = True
+            if op.operands[0] is p:
+                op.operands.reverse()
 
 
 def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:

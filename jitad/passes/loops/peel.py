@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import COMPARISONS, MIRRORED
-from ...ir.types import I64, Array
+from ...ir.ops import COMPARISONS, MIRRORED, OPS
+from ...ir.types import I64, Array, Scalar
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import landing, merge_chains, own_exit, set_term
 from ..analysis.loops import Counted, Loop, counted, loop_forest, raising_blocks
@@ -83,9 +83,21 @@ def _peel(func: Function, loop: Loop) -> bool:
 
 
 def _computes_arrays(loop: Loop) -> bool:
-    """True if an iteration computes arrays, or parts of them: relative to that, a decision costs little."""
-    return any(isinstance(v.type, Array) and op.name not in ("set", "add_at")
-               for b in loop.blocks for op in b.ops for v in op.results)
+    """True if an iteration computes arrays, or parts of them: relative to that, a decision costs little.
+
+    Windows of which a sum is made are left to ``scalarise``, which takes loops of one block.
+    """
+    made = {v for b in loop.blocks for op in b.ops for v in op.results
+            if isinstance(v.type, Array) and op.name not in ("set", "add_at")}
+    summed = {v for b in loop.blocks for op in b.ops if op.name == "sum" and isinstance(op.result.type, Scalar)
+              for v in op.operands}
+    inside = [op for b in loop.blocks for op in b.all_ops() if not made.isdisjoint(op.used())]
+    return bool(made) and not (summed and all(map(_is_of_a_window, inside)))
+
+
+def _is_of_a_window(op: Op) -> bool:
+    """True for an op that may stand between a window and its sum."""
+    return op.name in ("sum", "slice", "dim") or op.name in OPS and OPS[op.name].elementwise
 
 
 class _Borders:

@@ -139,6 +139,9 @@ class _Reductions:
 
     def _is_slice(self, op: Op) -> bool:
         a, *spec = op.operands
+        if a.op is not None and a.op.name == "slice" and self.readers[a] == [op] and not self._is_outside(a):
+            self.parts.add(a.op)                             # backwards, as a series behind a filter
+            return all(map(self._is_outside, spec)) and self._is_slice(a.op)
         return self._is_outside(a) and self._is_window(spec[::3], [*spec[1::3], *spec[2::3]])
 
     def _is_window(self, starts: list[Value], others: list[Value]) -> bool:
@@ -407,8 +410,8 @@ class _Rewriting:
                                           for k in range(window.type.rank)])
         if op.name == "slice":
             a, *spec = op.operands
-            return b.get(a, *(b.add(start, b.mul(i, step))
-                              for start, step, i in zip(spec[::3], spec[2::3], at, strict=True)))
+            at = [b.add(start, b.mul(i, step)) for start, step, i in zip(spec[::3], spec[2::3], at, strict=True)]
+            return self._element(a, at) if a.op is not None and a.op in self.nest.parts else b.get(a, *at)
         if op.name == "broadcast_to":
             return op.operands[0]
         return b.emit(op.name, *(self._element(x, at) for x in op.operands), **op.attrs)

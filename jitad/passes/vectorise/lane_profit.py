@@ -21,11 +21,11 @@ from collections.abc import Collection, Iterable, Sequence
 from ...ir.builder import Builder
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Scalar, dims_of, is_float_scalar
+from ...ir.types import Array, Scalar, dims_of, is_float_scalar
 from ...ir.uses import users
 from ..analysis.cost import LANES
 from ..analysis.loops import Loop, LoopForest, counted
-from .lane_kinds import FALLING, RISING, STEP, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import FALLING, RISING, STEP, UNIFORM, UPDATES, VARYING, Kinds, NoLanes
 
 SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
@@ -68,10 +68,10 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
         most = SHORT_WINDOW if all(loop.parent is kinds.loop for loop in inner) else SHORT_SIDE
         return {trip: most for trip in windows if trip.block not in kinds.loop.blocks}
     if not all(_along_lanes(op, kinds) or _accesses_rows(op, kinds) for op in accesses) or \
-            not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
+            not any(_is_serial(forest.innermost[b], kinds) or _recurs(forest.innermost[b], kinds) for b in blocks):
         return None
     inner = dict.fromkeys(forest.innermost[b] for b in blocks)
-    in_order = not fastmath or any(_is_serial(loop, kinds, free=True) for loop in inner)
+    in_order = not fastmath or any(_is_serial(loop, kinds, free=True) or _recurs(loop, kinds) for loop in inner)
     return {} if in_order else _row_lengths(inner, kinds)
 
 
@@ -148,7 +148,8 @@ def _accesses_rows(op: Op, kinds: Kinds) -> bool:
     element = op.result if op.name == "get" else op.operands[1]
     assert op.block is not None
     return isinstance(element.type, Scalar) and len(moving) == 1 and kinds[moving[0]] in STEP and (
-        op.name == "get" or op.name == "set" and _is_serial(kinds.forest.innermost[op.block], kinds))
+        op.name == "get" or op.name == "set" and any(
+            test(kinds.forest.innermost[op.block], kinds) for test in (_is_serial, _recurs)))
 
 
 def _is_serial(loop: Loop, kinds: Kinds, free: bool = False) -> bool:
@@ -161,6 +162,31 @@ def _is_serial(loop: Loop, kinds: Kinds, free: bool = False) -> bool:
             return False
         return not (free or v.op.attrs.get("acc")) or not _is_reduction(loop, p, v)
     return any(in_order(p, v) for p, v in loop.back_edge().passed())
+
+
+def _recurs(loop: Loop, kinds: Kinds) -> bool:
+    """True if each iteration stores an element that follows from a reduction of those that it has stored before.
+
+    An example is a discount factor, which the sum of the ones before determines: the slices are too short for vectors.
+    The adjoint adds to such a slice what follows from an element.
+    """
+    same = {p for p in loop.head.params if isinstance(p.type, Array) and kinds[p] == VARYING}
+    sums: set[Value] = set()
+    elements: set[Value] = set()
+    for op in loop.head.ops:
+        inside = op.operands[0].op if op.name == "sum" else None
+        if inside is not None and inside.name == "slice" and inside.operands[0] in same:
+            sums.add(op.result)
+        elif op.name == "get" and op.operands[0] in same:
+            elements.add(op.result)
+        elif op.name in UPDATES and op.operands[0] in same:
+            if op.operands[1] in sums and op.name == "set" or op.operands[1] in elements and op.name == "add_slice":
+                return True
+            same.add(op.result)
+        else:
+            for found in (sums, elements):
+                found.update(op.results if not found.isdisjoint(op.operands) else ())
+    return False
 
 
 def _is_reduction(loop: Loop, p: Value, v: Value) -> bool:

@@ -336,7 +336,9 @@ def _rows(s: Lanes, op: Op, moving: int) -> Value:
 def _spread(s: Lanes, op: Op) -> Value:
     """The rule of ``broadcast_to`` and ``fill``."""
     v, *sizes = op.operands
-    s.made.append(sizes)
+    readers = s.kinds.users.get(op.result, ())
+    if any(r.name not in ("add_slice", "set_slice") or r.operands[1] is not op.result for r in readers):
+        s.made.append(sizes)                                 # a part of another array is no larger than that one
     return s.b.broadcast_to(s.of(v), *map(s.flat, sizes), s.b.const(s.width))
 
 
