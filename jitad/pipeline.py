@@ -16,6 +16,7 @@ from functools import partial
 
 from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
+from .ad.initial_loads import initial_loads
 from .cps import to_cps
 from .errors import switched_on
 from .ir.graph import Module
@@ -70,10 +71,10 @@ from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
-from .passes.loops.zero_init_elimination import initial_loads, zero_init_elimination
+from .passes.loops.zero_init_elimination import first_loads, zero_init_elimination
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
-from .passes.memory.dead_stores import dead_stores
+from .passes.memory.dead_stores import cleared_sums, dead_stores
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
@@ -131,7 +132,7 @@ def _then(change: Callable[[Module], bool], *cleanup: Pass, fastmath: bool = Fal
 
 _SIMPLIFY, _CSE, _LICM, _DCE = _Step(simplify), _Step(cse), _Step(licm), dce
 _ALGEBRA = _Step(algebra, fastmath=True)
-_STORED_ONCE = _then(initial_loads, _DCE, _Step(zero_init_elimination))
+_STORED_ONCE = _then(first_loads, _DCE, _Step(zero_init_elimination))
 
 
 def _all_reachable(module: Module, roots: Sequence[str]) -> None:
@@ -219,7 +220,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
-    ("adjoint", "zero_init_elimination", _then(initial_loads, _SIMPLIFY)),
+    ("adjoint", "initial_loads", _then(initial_loads, _SIMPLIFY)),
+    ("adjoint", "zero_init_elimination", _then(first_loads, _SIMPLIFY)),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
     ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
@@ -297,6 +299,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "extreme_places", _then(extreme_places, _SIMPLIFY, _DCE)),
     ("optimized", "extreme_reductions", _Step(extreme_reductions)),
+    ("optimized", "dead_stores", _Step(cleared_sums)),
     ("optimized", "strength_reduction", _Step(strength_reduction)),
     ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
@@ -365,6 +368,12 @@ def _rules(module: Module) -> None:
     needed_rules(module, list(module.functions))
 
 
+def _dead_stores(module: Module) -> None:
+    """Stores that nothing reads, those that a sum overwrites among them."""
+    dead_stores(module)
+    cleared_sums(module)
+
+
 def _zero_cotangents(module: Module) -> None:
     """Skips loops and paths of the reverse sweep that would add multiples of a cotangent that is zero."""
     for paths in (False, True):
@@ -403,9 +412,9 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     **{name: run_pass.change if isinstance(run_pass, _Step) else run_pass for _, name, run_pass in PIPELINE},
     "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
     "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
-    "zero_cotangents": _zero_cotangents, "outline": outline, "correlated_branches": _correlated,
-    "cse": partial(cse, past_stores=True), "size_versions": size_versions, "licm": licm,
-    "loop_load_elimination": loop_load_elimination,
+    "zero_cotangents": _zero_cotangents, "dead_stores": _dead_stores, "outline": outline,
+    "correlated_branches": _correlated, "cse": partial(cse, past_stores=True),
+    "size_versions": size_versions, "licm": licm, "loop_load_elimination": loop_load_elimination,
     "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
 }
 """Each pass by itself, without a cleanup behind it: a function of a module."""

@@ -32,6 +32,7 @@ from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
 from ..planning.row_accesses import accesses_rows
 from ..planning.shared_conditions import shared_conditions
+from ..planning.small_integers import small_integers
 from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
 from . import control
@@ -59,6 +60,7 @@ class FunctionLowering(FunctionBuilder):
         if casts.truncates_by_instruction(self) and self.target.vector_bits < 512:
             self.unguarded |= index_casts(self.forest.dom.order)
         self.remainders = small_remainders(self.forest)
+        self.small = small_integers(self.forest) if casts.converts_by_bits(self) else set[Op]()
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
@@ -144,6 +146,8 @@ class FunctionLowering(FunctionBuilder):
         elif op in self.unguarded:
             x = op.operands[0]
             self.values[op.result] = casts.truncated(self, dtype_of(x.type), self.scalar(x))
+        elif op in self.small:
+            self.values[op.result] = casts.of_small_integer(self, self.scalar(op.operands[0]))
         elif op in self.shared:
             self.values[op.result] = self._by_mask(op)
         elif op in self.ends:

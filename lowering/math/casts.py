@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.types import I32, I64, U64, Scalar
+import struct
+
+from ...ir.types import F64, I32, I64, U64, Scalar
 from ..llvm import types
 from .options import Emitter
 from .selection import select
@@ -59,3 +61,18 @@ def truncated(e: Emitter, source: Scalar, x: str) -> str:
     vector = f"<{lanes} x {a}>"
     convert = e.writer.declare(f"llvm.x86.{name}", "i64", vector)
     return e.code.call("i64", convert, (vector, e.code.insert_element(vector, "poison", a, x, 0)))
+
+
+BIASED = 2.0**52 + 2.0**51
+"""A float whose last bit is worth 1, also after integers of up to 50 bits and either sign are added to its bits."""
+
+
+def converts_by_bits(e: Emitter) -> bool:
+    """True if ``of_small_integer`` is faster than the instruction: see ``planning/small_integers.py``."""
+    return e.target.triple.startswith("x86_64") and e.target.vector_bits < 512
+
+
+def of_small_integer(e: Emitter, x: str) -> str:
+    """Convert an i64 of at most 50 bits to f64 by its bits."""
+    bits = e.code.arith("add", "i64", x, str(struct.unpack("<q", struct.pack("<d", BIASED))[0]))
+    return e.code.arith("fsub", "double", e.code.cast("bitcast", "i64", bits, "double"), types.literal(BIASED, F64))

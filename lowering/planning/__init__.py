@@ -15,5 +15,6 @@ Files, in reading order::
     recurrences       chains of float ops from iteration to iteration, which fast math must not lengthen
     wrapped_indices   checked indices that may count from the end, which rarely do
     deferred_casts    checks of floats that the check of an index implies
+    small_integers    conversions to float64 that need no instruction for it
     run_length        estimate of a function's running time, which decides whether its entry releases the GIL
 """

@@ -512,3 +512,59 @@ def test_an_integer_that_may_be_pythons_raises_at_a_division_by_zero(fun, python
 
 def test_numpy_integers_give_zero_in_a_division_by_zero():
     assert jit(lambda a: (a[1] + 2) % 0 + (3 * a[2]) // 0)(np.arange(4)) == 0
+
+
+def _in_two_loops(x):
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            total += x[i] - x[j]
+    return total
+
+
+def _on_one_side(x):
+    total = 0.0
+    for i in range(len(x)):
+        if x[i] > 0.3:
+            total += x[i]
+    return total
+
+
+def _largest_in_a_while(x):
+    best, i = -1.0, 0
+    while i < len(x):
+        for j in range(i):
+            if j != 1:
+                best = x[j] if x[j] > best else best
+        i += 1
+    return best
+
+
+@pytest.mark.parametrize("f", [_in_two_loops, _on_one_side, _largest_in_a_while])
+def test_a_constant_before_a_nest_takes_the_dtype_of_what_is_added(f):
+    x = np.random.default_rng(0).random(20).astype(np.float32)
+    value = jit(f)(x)
+    assert type(value) is type(f(x)) is np.float32
+    assert value == f(x)
+
+
+def _root_beside(x):
+    t, s = 0.0, np.float32(0)
+    for i in range(len(x)):
+        s += x[i]
+        t = np.sqrt(t + 1.0)
+    return t + 0.0 * float(s)
+
+
+def _wider(x):
+    t = 0.0
+    for i in range(len(x)):
+        for j in range(3):
+            t += x[i] * np.float64(0.1) if j == 1 else x[i]
+    return t
+
+
+@pytest.mark.parametrize("f", [_root_beside, _wider])
+def test_a_constant_that_becomes_an_f64_is_no_f32_because_there_is_one_nearby(f):
+    x = np.random.default_rng(0).random(20).astype(np.float32)
+    assert jit(f)(x) == pytest.approx(float(f(x)), rel=1e-15)

@@ -84,3 +84,39 @@ def test_every_program_of_lanes(name: str, widths: list[int], monkeypatch: pytes
     for n in COUNTS:
         args = data(n)
         same(fast(*args), f(*args))
+
+
+def shares(contact: Any, people: Any, weight: Any) -> Any:
+    out = np.zeros(len(people))
+    for i in range(len(people)):
+        total = 0.0
+        for k in range(len(people)):
+            total += contact[i, k] * weight[k] / people[k]
+        out[i] = total
+    return out
+
+
+def weighted(contact: Any, people: Any, weight: Any) -> Any:
+    out = np.zeros(len(people))
+    for i in range(len(people)):
+        total = 0.0
+        for k in range(len(people)):
+            total += contact[i, k] * weight[k] * people[k]
+        out[i] = total
+    return out
+
+
+@pytest.mark.parametrize("n", COUNTS)
+@pytest.mark.parametrize("function", [shares, weighted])
+def test_squares_shorter_than_a_chunk(function: Any, n: int) -> None:
+    args = RNG.normal(size=(n, n)), RNG.uniform(0.5, 1.5, n), RNG.normal(size=n)
+    np.testing.assert_allclose(jit(function)(*args), function(*args), rtol=1e-13, atol=1e-13)
+
+
+def test_loops_that_divide_keep_vectors() -> None:
+    """The loop behind the chunks is left scalar if it is as short as a chunk, unless it divides."""
+    args = RNG.normal(size=(9, 9)), RNG.uniform(0.5, 1.5, 9), RNG.normal(size=9)
+    assert "cold = True" in jit(weighted).inspect("optimized", *args)
+    text = jit(shares).inspect("optimized", *args)
+    assert "f64[16]" in text
+    assert "cold = True" not in text

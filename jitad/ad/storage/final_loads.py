@@ -62,15 +62,15 @@ def settled(func: Function, forest: LoopForest) -> dict[Op, Carried]:
     for block in func.blocks:
         for op in block.ops if forest.loop_of(block) is not None else ():
             if op.name in ("get", "slice") and is_float(op.result.type):
-                carried = _carrier(op, forest, incoming)
+                carried = carrier(op, forest, incoming)
                 if carried is not None:
                     found[op] = carried
-    writes = {c: _writes(func, c, incoming) for c in set(found.values())}
-    judge = _Judge(func, forest, {op: c for op, c in found.items() if writes[c]}, writes)
+    writes = {c: writes_to(func, c, incoming) for c in set(found.values())}
+    judge = Judge(func, forest, {op: c for op, c in found.items() if writes[c]}, writes)
     return judge.final | _read_finally(func, judge) if judge.final else {}
 
 
-def _read_finally(func: Function, judge: _Judge) -> dict[Op, Carried]:
+def _read_finally(func: Function, judge: Judge) -> dict[Op, Carried]:
     """The loads of rows of which only parts that are final are read."""
     rows = {op: c for op, c in judge.loads.items() if op.name == "get" and op not in judge.final
             and isinstance(op.result.type, Array)}
@@ -85,7 +85,7 @@ def base(load: Op) -> Value:
     return v.op.operands[0] if load.name == "slice" and v.op is not None and v.op.name == "get" else v
 
 
-def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]]) -> Carried | None:
+def carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]]) -> Carried | None:
     heads = {loop.head: loop for loop in forest.loops}
     v, found, seen = base(load), None, set[Value]()
     while v not in seen:
@@ -105,7 +105,7 @@ def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]])
     return found
 
 
-def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge]]) -> list[Op] | None:
+def writes_to(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge]]) -> list[Op] | None:
     """The writes to the array in its carrier; None if it may be changed in another way."""
     loop, param = carried.loop, carried.param
     blocks = [b for b in func.blocks if b in loop.blocks]
@@ -137,7 +137,7 @@ def _harmless(op: Op, names: set[Value], writes: dict[Op, None]) -> bool:
     return definition.memory is not Memory.STACK
 
 
-class _Judge(Walk):
+class Judge(Walk):
     """Decides which loads are final, in two walks over the function.
 
     Writes come after loads in the order of a walk, but the facts about a write's index are needed at the load.
@@ -161,7 +161,7 @@ class _Judge(Walk):
             self.spans[op] = _with_diagonals(self._written(op))
         if op in self.loads and self.judging:
             carried, read = self.loads[op], _with_diagonals(self._read(op))
-            if all(self._stays_clear(w, op, read, carried.loop) for w in self.writes[carried] or ()):
+            if all(self.stays_clear(w, op, read, carried.loop) for w in self.writes[carried] or ()):
                 self.final[op] = carried
         return super().op(op)
 
@@ -193,7 +193,7 @@ class _Judge(Walk):
         whole = t.rank - len(at) if rest is None else rest
         return [*((self.ranges.form(v),) * 2 for v in at), *[(Affine(0), None)] * whole]
 
-    def _around(self, load: Op, write: Op, carrier: Loop) -> list[Loop]:
+    def around(self, load: Op, write: Op, carrier: Loop) -> list[Loop]:
         """The loops around a load and a write, from the carrier inwards."""
         assert load.block is not None
         found, loop = list[Loop](), self.forest.loop_of(load.block)
@@ -202,17 +202,17 @@ class _Judge(Walk):
             loop = loop.parent if loop is not carrier else None
         return found[::-1]
 
-    def _stays_clear(self, write: Op, load: Op, read: list[Span], carrier: Loop) -> bool:
+    def stays_clear(self, write: Op, load: Op, read: list[Span], carrier: Loop) -> bool:
         """True if, after the load, no iteration of the loops around both writes to what was read."""
-        around = self._around(load, write, carrier)
+        around = self.around(load, write, carrier)
         for loop in around:
-            if self._is_beside(write, read, loop, later=False):
+            if self.is_beside(write, read, loop, 0):
                 return True
-            if not self._is_beside(write, read, loop, later=True):
+            if not self.is_beside(write, read, loop, 1):
                 return False
-        return self._precedes(write, load, around[-1])
+        return self.precedes(write, load, around[-1])
 
-    def _precedes(self, write: Op, load: Op, loop: Loop) -> bool:
+    def precedes(self, write: Op, load: Op, loop: Loop) -> bool:
         """True if no iteration of ``loop``, the innermost around both, writes after it has loaded."""
         assert write.block is not None and load.block is not None
         if write.block is load.block:
@@ -225,30 +225,36 @@ class _Judge(Walk):
             behind.update(fresh)
         return write.block not in behind
 
-    def _is_beside(self, write: Op, read: list[Span], loop: Loop, later: bool) -> bool:
-        """True if later iterations of ``loop``, and without ``later`` this one, write beside what was read."""
-        return any(least is not None and top is not None and self._above(least, top, loop, later) or
+    def is_beside(self, write: Op, read: list[Span], loop: Loop, after: int, direction: int = 1) -> bool:
+        """True if the iterations of ``loop`` from ``after`` (0: this one, 1: the next) on write beside what was read.
+
+        ``direction``: 1 towards later iterations, -1 towards earlier ones.
+        """
+        return any(least is not None and top is not None and self._above(least, top, loop, after, direction) or
                    most is not None and bottom is not None and
-                   self._above(most.times(-1), bottom.times(-1), loop, later)
+                   self._above(most.times(-1), bottom.times(-1), loop, after, direction)
                    for (least, most), (bottom, top) in zip(self.spans[write], read))
 
-    def _above(self, write: Affine, load: Affine, loop: Loop, later: bool) -> bool:
-        g = self._least(write, loop, DEEP)
+    def _above(self, write: Affine, load: Affine, loop: Loop, after: int, direction: int) -> bool:
+        g = self._least(write, loop, direction, DEEP)
         if g is None:
             return False
-        step = sum(c for v, c in g.terms if v.owner is loop.head) if later else 0
+        step = after * direction * sum(c for v, c in g.terms if v.owner is loop.head)
         return self.prover.proves(g.minus(load).plus(Affine(step - 1)))
 
-    def _least(self, form: Affine, carrier: Loop, depth: int) -> Affine | None:
-        """A lower bound over all iterations of inner loops, never decreasing with the carrier's counter, or None."""
+    def _least(self, form: Affine, loop: Loop, direction: int, depth: int) -> Affine | None:
+        """A lower bound over all iterations of inner loops, in terms of the counter of ``loop``, or None.
+
+        It never decreases as that counter takes its next values in ``direction``.
+        """
         for v, c in form.terms:
             known = self.counts.get(v)
-            if v.block not in carrier.blocks or (v.owner is carrier.head and known is not None and c > 0):
+            if v.block not in loop.blocks or (v.owner is loop.head and known is not None and c * direction > 0):
                 continue
-            if known is None or v.owner is carrier.head or not depth:
+            if known is None or v.owner is loop.head or not depth:
                 return None
             end = Affine(0) if c > 0 else self.ranges.form(run(known.trip)).plus(Affine(-1))
-            return self._least(form.plus(Affine(0, ((v, 1),)), -c).plus(end, c), carrier, depth - 1)
+            return self._least(form.plus(Affine(0, ((v, 1),)), -c).plus(end, c), loop, direction, depth - 1)
         return form
 
 

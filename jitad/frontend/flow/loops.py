@@ -14,7 +14,7 @@ from typing import Any
 
 from ...errors import Loc
 from ...ir.graph import Block, Value
-from ...ir.types import I64
+from ...ir.types import F32, I64
 from ..objects import iteration, long_lists, special_methods
 from ..trees import closure_nesting
 from ..values import lattice
@@ -238,9 +238,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
         if back is not None:
             matcher = Matcher(t, merger, state, back)
             if not matcher.run(roots):
-                if len(back_edges) == 1:
-                    _correct(back_edges[0].state, back.state)
-                back_edges.append(Edge(scratch, back.state))
+                if len(back_edges) > 1 or not _correct(t, back_edges[0].state, back.state, entry.state):
+                    back_edges.append(Edge(scratch, back.state))
                 del t.func.blocks[mark[0]:]          # ops left in the entry block are pure and unused
                 del t.returns[mark[1]:]
                 continue
@@ -303,14 +302,25 @@ def _guess(f: Frame, node: LoopNode, entry: State) -> State:
     return out
 
 
-def _correct(guess: State, back: State) -> None:
-    """Corrects a predicted Python number that became a NumPy number, as when an f32 is added to 0.0."""
+def _correct(t: Trace, guess: State, back: State, entry: State) -> bool:
+    """Corrects a predicted Python number that became a NumPy number, as when an f32 is added to 0.0.
+
+    Where an f32 met the predicted number on one way only, or in an inner loop, it has been widened.  If the first value
+    is a constant that is an f32 as well, an f32 is predicted, and True is returned: this trace does not count.
+    """
+    again = False
     for slot in changed(guess, back):
-        v, new = guess[slot], back.get(slot)
+        v, new, first = guess[slot], back.get(slot), entry.get(slot)
         if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
             scalar, weak = lattice.scalar_type(new)
+            widened = type(new) is Sym and new.value in t.widened
+            if widened and isinstance(first, float) and lattice.fits(first, F32):
+                scalar, widened, again = F32, False, True
+                t.loop_types.clear()                                     # inner loops have seen the f64
             if not weak:
-                guess[slot] = _stand_in(scalar, None if scalar is I64 else False)
+                guess[slot] = made = _stand_in(scalar, None if scalar is I64 else False)
+                t.widened.update([made.value] if widened else ())
+    return again
 
 
 def _other(out: State, v: Any, known: Any = None) -> Any:

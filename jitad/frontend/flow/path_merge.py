@@ -21,7 +21,7 @@ from operator import is_, is_not
 from typing import Any
 
 from ...ir.graph import Block, Value
-from ...ir.types import Type, join
+from ...ir.types import F32, F64, Type, join
 from ..trees import references
 from ..values import lattice
 from ..values.lattice import UNBOUND, describe, is_scalar, is_structure, same
@@ -137,7 +137,12 @@ class Merger:
             if constant and all(same(v, first) for v in some):
                 return first
             joined = lattice.join_scalars(some, self.in_loop)
-            return self._param(*joined, vals, hint) if joined else self._kinds(vals, some, hint)
+            if joined is None:
+                return self._kinds(vals, some, hint)
+            new = self._param(*joined, vals, hint)
+            if new.type is F64 and not new.weak and all(map(self._is_narrower, some)):
+                self.t.widened.add(new.value)
+            return new
         if isinstance(first, Obj) and all(v is first for v in some):
             return self._obj(tuple(vals), hint)
         if all(isinstance(v, ArrayRef) for v in some) and self._one_kind(vals):
@@ -149,6 +154,11 @@ class Merger:
         if all(same(v, first) for v in some) and not isinstance(first, ArrayRef):
             return first
         return self._kinds(vals, some, hint)
+
+    def _is_narrower(self, v: Any) -> bool:
+        """True for an f32, or what an f32 and Python numbers have been joined to, and for these."""
+        type_, weak = lattice.scalar_type(v)
+        return type_ is F32 or bool(weak) or type(v) is Sym and v.value in self.t.widened
 
     def _columns(self, vals: Sequence[Any], first: Any, hint: str) -> Any:
         """Merges structures part by part."""

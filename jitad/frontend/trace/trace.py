@@ -66,6 +66,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         self.consts: dict[Place, Any] = {}           # parameters for captured values
         self.opened_at: dict[Place, tuple[Any, Any]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
+        self.widened: set[Value] = set()
         self.meanings: dict[Value, unions.Meaning] = {}
         self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
         self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}

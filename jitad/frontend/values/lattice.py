@@ -127,7 +127,7 @@ def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, Weak] | 
     result = strong
     for v in weak:
         t, _ = scalar_type(v)
-        if strong is not None and type(v) is not Sym and _fits(v, strong) and (in_loop or not strong.is_narrow):
+        if strong is not None and type(v) is not Sym and fits(v, strong) and (in_loop or not strong.is_narrow):
             continue
         found = t if result is None else promoted(result, t)
         if found is None:
@@ -150,7 +150,7 @@ def promoted(a: Scalar, b: Scalar) -> Scalar | None:
     return I64
 
 
-def _fits(v: Any, t: Scalar) -> bool:
+def fits(v: Any, t: Scalar) -> bool:
     if t.is_bool or (t.is_int and isinstance(v, float)):
         return isinstance(v, bool)
     if isinstance(v, float) and v != v:

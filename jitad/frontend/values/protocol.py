@@ -161,6 +161,7 @@ class Paths(Protocol):
     pinned: list[Obj]                                # objects visible to the caller, which are always live
     depth: int                                       # of run-time conditions around this point
     loop_types: dict[Any, dict[str, tuple[Scalar, bool]]]
+    widened: set[Value]                              # each is an f64 since an f32 and Python numbers meet in it
 
     def on(self, edge: Edge) -> AbstractContextManager[None]:
         """A context in which the trace acts at the end of another path."""

@@ -56,11 +56,12 @@ def branch_accesses(module: Module, derived: bool = False) -> bool:
     changed = False
     for func in module.functions.values():
         if any(len(loop.blocks) > 1 for loop in loop_forest(func).loops):
-            hoist = _Hoist(func, derived)
-            if hoist.arms:
+            arms = _branches(func, derived)
+            if arms:
+                hoist = _Hoist(func, arms)
                 hoist.run()
                 if not derived:
-                    sink_updates(func, list(hoist.arms.values()), hoist.safe)
+                    sink_updates(func, list(arms.values()), hoist.safe)
                 changed = True
             for op in func.all_ops():
                 op.attrs.pop("inside", None)             # of loads that stay, too: equal loads are one again
@@ -101,6 +102,17 @@ class BoundsWalk(Walk):
         return self.ranges.form(v) if v is not None else None
 
 
+def _branches(func: Function, derived: bool) -> dict[Block, Arms]:
+    """The branches in loops whose accesses may move, by the block that branches."""
+    forest, found = loop_forest(func), dict[Block, Arms]()
+    for loop in forest.loops:
+        if len(loop.blocks) > 1:
+            found |= {arms.head: arms for arms in arms_of(loop, forest.dom) if not _may_raise(arms, derived)
+                      and not _scatters(arms) and not _relaxes(arms, forest.dom)
+                      and (not loop.children or _updates(arms))}
+    return found
+
+
 class _Hoist(BoundsWalk):
     """Moves loads ahead of branches.
 
@@ -108,16 +120,10 @@ class _Hoist(BoundsWalk):
     index is known to be in bounds.
     """
 
-    def __init__(self, func: Function, derived: bool) -> None:
+    def __init__(self, func: Function, arms: dict[Block, Arms]) -> None:
         super().__init__(func)
-        self.forest = loop_forest(func)
-        self.arms: dict[Block, Arms] = {}
+        self.arms = arms
         self.safe: dict[Op, set[Block]] = {}
-        for loop in self.forest.loops:
-            if len(loop.blocks) > 1:
-                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom) if not _may_raise(arms, derived)
-                              and not _scatters(arms) and not _relaxes(arms, self.dom)
-                              and (not loop.children or _updates(arms))}
 
     def end(self, block: Block) -> None:
         if block not in self.arms:

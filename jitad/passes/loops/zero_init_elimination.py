@@ -76,7 +76,7 @@ def _sink(func: Function, forest: LoopForest) -> None:
             block.ops.insert(0, op)
 
 
-def initial_loads(module: Module) -> bool:
+def first_loads(module: Module) -> bool:
     """Replace the first load of an element that a loop's iterations add to, as ``q[i]`` around a loop that updates it,
     by the value that all elements begin with; returns True if there was one.
 

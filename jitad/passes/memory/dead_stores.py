@@ -19,9 +19,10 @@ in all iterations, as those of two halves.
 
 from __future__ import annotations
 
+from ...ir.expression_keys import same
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.types import I64, Array
-from ...ir.uses import array_users
+from ...ir.uses import array_users, counts
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import Mapping, substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest, stepped
@@ -158,3 +159,22 @@ class _Search:
                     return None
                 form = form.plus(last, factor)
         return form
+
+
+def cleared_sums(module: Module) -> bool:
+    """Make ``a[i] = 0; a[i] += v`` one store, as the adjoint of ``a[i] *= w`` has; returns True if there was one."""
+    found = False
+    for func in module.functions.values():
+        uses = counts(func.all_ops())
+        for block in func.blocks:
+            gone = set[Op]()
+            for op in block.ops:
+                clear = op.operands[0].op if op.name == "add_at" and op.attrs.get("acc") else None
+                if clear is not None and clear.name == "set" and clear.block is block and uses[clear.result] == 1 and \
+                        clear.operands[1].const == 0 and len(clear.operands) == len(op.operands) and \
+                        all(map(same, clear.operands[2:], op.operands[2:])):
+                    op.name, op.attrs, op.operands[0] = "set", {}, clear.operands[0]
+                    gone.add(clear)
+            if gone:
+                block.ops, found = [op for op in block.ops if op not in gone], True
+    return found

@@ -46,7 +46,7 @@ class LaneChunks:
         self.lanes = Lanes(b, kinds, values, done, backwards, width)
         self.updated = False                                    # True after the first update of a shared array
         self.may_fail = False                                   # True if a check can end the loop over chunks early
-        self.cold: set[Block] = set()                           # heads of loops that need no vectors
+        self.cold: set[Block] = set()                           # heads of loops that are not to be tried
         self.collected = CollectedSums(self.lanes, before)
 
     def run(self) -> None:
@@ -247,32 +247,43 @@ class LaneChunks:
         leave = loop.exit if self.results is not None else None
         if leave is not None:
             own_exit(self.func, latch, leave)
+        cold, vectors = self._unlikely(bool(sizes), bool(short)), self._vectors_if_short()
         for chunks, then in ((self, narrow), (narrow, None)):
             if chunks is not None:
                 other = rest if then is None else self.func.new_block("few")
                 b.branch(chunks._small(b, sizes, short), chunks.entry, [], other,
                          [b.const(0), *args] if then is None else [])
-                chunks._run_from(args, rest, leave)
+                chunks._run_from(args, rest, leave, vectors)
                 b.at(other)
         b.at(rest)
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
         self._count_from(first, left)
-        for inner in self._unlikely(bool(sizes), bool(short)):
+        for inner in cold:
             assert inner.latch is not None and inner.latch.term is not None
-            inner.latch.term.attrs["cold"] = True
+            if not vectors:
+                inner.latch.term.attrs["cold"] = True
             self.cold.add(inner.head)
 
     def _unlikely(self, sizes: bool, short: bool) -> list[Loop]:
         """The loops inside the original one that need no vectors: if checks alone lead there, or if they are shorter
         than a chunk, as the loop around is.  ``sizes`` and ``short``: whether these are tested before.
         """
-        inside = [x for x in self.kinds.forest.loops if x.head in self.loop.blocks - {self.loop.head} and x.latch]
+        inside = self._inside()
         if self.known.trip.const is not None:
             return [] if short else inside
-        if self.may_fail or self.results is None or sizes or short:
-            return []
-        trips = [(x, counted(x)) for x in inside]
+        return [] if self.may_fail or self.results is None or sizes or short else self._as_long(inside)
+
+    def _vectors_if_short(self) -> bool:
+        """True if the original loop divides in inner loops as long as itself: vectors pay for nine quotients too."""
+        return any(op.name in ("div", "sqrt") for x in self._as_long(self._inside()) for b in x.blocks for op in b.ops)
+
+    def _inside(self) -> list[Loop]:
+        return [x for x in self.kinds.forest.loops if x.head in self.loop.blocks - {self.loop.head} and x.latch]
+
+    def _as_long(self, loops: list[Loop]) -> list[Loop]:
+        """Those of the loops that have as many iterations as the outer loop."""
+        trips = [(x, counted(x)) for x in loops]
         return [x for x, known in trips if known is not None and known.trip is self.known.trip]
 
     def _results(self) -> list[int | Value] | None:
@@ -291,8 +302,12 @@ class LaneChunks:
                 return None
         return found
 
-    def _run_from(self, args: list[Value], rest: Block, leave: Block | None) -> None:
-        """Emit the jump into the chunks, and behind the last one: to the rest, or past it if no iteration is left."""
+    def _run_from(self, args: list[Value], rest: Block, leave: Block | None, vectors: bool) -> None:
+        """Emit the jump into the chunks, and behind the last one: to the rest, or past it if no iteration is left.
+
+        A way to the rest, though never taken, keeps LLVM from knowing that the rest is shorter than two ``vectors``:
+        it would mask both where one vector and a number are enough.
+        """
         b = Builder(self.entry, self.lanes.b.loc)
         b.jump(self.head, [b.const(0), *args])
         b.at(self.done)
@@ -301,7 +316,7 @@ class LaneChunks:
             return
         past = self.func.new_block("past")
         first, carried = self.left[0], self.left[1:]
-        if self.may_fail:
+        if self.may_fail or vectors:
             b.branch(b.lt(first, self.known.trip), rest, self.left, past, [])
         else:
             b.jump(past)

@@ -22,8 +22,8 @@ from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar, Type
 from ...ir.uses import ops_of, users
-from ..analysis.affine import AffineForms, stays_beyond
-from ..analysis.loops import Counted, Loop, LoopForest
+from ..analysis.affine import Affine, AffineForms, stays_beyond
+from ..analysis.loops import Counted, Loop, LoopForest, counted
 
 UNIFORM, RISING, FALLING, VARYING, SHARED, COLLECTED = (
     "uniform", "rising", "falling", "varying", "shared", "collected")
@@ -239,7 +239,29 @@ class Kinds:
                 return True
             if any(stays_beyond(self.forms, *pair, self.loop, self.known) for pair in ((u, v), (v, u))):
                 return True
+            ends, others = self._range(self.forms.of(u)), self._range(self.forms.of(v))
+            if ends and others and (_is_below(ends[1], others[0]) or _is_below(others[1], ends[0])):
+                return True
         return False
+
+    def _range(self, form: Affine) -> tuple[Affine, Affine] | None:
+        """The least and the greatest value of an index in the loop, if one counter is all that changes in it.
+
+        That may be one of an inner loop: ``a[k, j]`` with ``k < i``, beside ``a[i, j]``.
+        """
+        inside = [(v, times) for v, times in form.terms if v.block in self.loop.blocks]
+        if not inside:
+            return form, form
+        (v, times), *more = inside
+        known = next((k for x in self.forest.loops if x.head is v.owner and (k := counted(x)) is not None), None)
+        if more or known is None or known.iv is not v or abs(times) != 1:
+            return None
+        last = self.forms.of(known.trip).plus(Affine(-1))
+        if any(w.block in self.loop.blocks for w, _ in last.terms):
+            return None
+        first = form.without(v)
+        ends = first, first.plus(last, times)
+        return ends if times > 0 else ends[::-1]
 
     def _check_edge(self, edge: Edge, names: dict[Value, Value]) -> None:
         """Check that a parameter stands for one shared array, whichever edge is taken."""
@@ -279,6 +301,11 @@ class Kinds:
                 return False
             made[v.op] = None
         return True
+
+
+def _is_below(x: Affine, y: Affine) -> bool:
+    between = y.minus(x)
+    return not between.terms and between.constant > 0
 
 
 def _step(op: Op, kinds: list[str]) -> str | None:

@@ -16,7 +16,8 @@ The loop is strip-mined into chunks of ``LANES`` iterations, followed by the ori
 
 If the number of iterations is not known, there may be less than a chunk of them, as of samples around a loop over data:
 the loops inside the original one are tried too.  Ten samples of a logistic regression take 0.22 of the time.  A loop
-inside that has as many iterations as the one around, as over a square matrix, is as short there, and is left.
+inside that has as many iterations as the one around, as over a square matrix, is as short there, and is left; one that
+divides keeps LLVM's vectors, as the sum over nine age groups takes 1.4 of the time without.
 
 The last chunk may overlap the one before.  Lanes whose iteration has been executed compute it again, and then add
 nothing and store what is there: an element that only its own iteration reads has its final value already.  A test in
@@ -32,7 +33,7 @@ from __future__ import annotations
 
 from ...ir.graph import Block, Function, Module
 from ..analysis.cost import LANES
-from ..analysis.loops import Counted, Loop, LoopForest, counted
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 from .lane_chunks import LaneChunks
 from .lane_kinds import Kinds, NoLanes
 from .lane_profit import pays, reads_rows, runs_along_rows, sizes_to_test, vectors_inside
@@ -72,7 +73,7 @@ def _in_order(func: Function, taken: set[Block], later: set[Block], heads: set[B
 
 def _next(func: Function, seen: set[Block], heads: set[Block] | None) -> tuple[LoopForest, Loop, Counted] | None:
     """The next counted loop with inner loops that is not in ``seen``, outer loops first."""
-    forest = LoopForest(func)
+    forest = loop_forest(func)
     for loop in reversed(forest.loops) if not forest.irreducible else ():
         if loop.head in seen or not loop.children or heads is not None and loop.head not in heads:
             continue
@@ -95,7 +96,7 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, sets: t
     _, taken, later = sets
     parts = NestFission(func, loop, known, region)
     parts.prepare()
-    forest = LoopForest(func)
+    forest = loop_forest(func)
     nest = forest.innermost[parts.before]
     count = counted(nest)
     assert count is not None
