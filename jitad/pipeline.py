@@ -35,6 +35,7 @@ from .passes.branches.branch_fusion import branch_fusion
 from .passes.branches.code_sinking import code_sinking
 from .passes.branches.correlated_branches import correlated_branches, nest_joins
 from .passes.branches.if_conversion import if_conversion
+from .passes.branches.join_folding import join_folding
 from .passes.branches.jump_threading import jump_threading
 from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
@@ -72,6 +73,7 @@ from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import first_loads, zero_init_elimination
+from .passes.memory.array_order import array_order
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import cleared_sums, dead_stores
@@ -94,6 +96,7 @@ from .passes.shapes.equal_sizes import equal_sizes
 from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.short_axes import short_axes
+from .passes.shapes.single_elements import single_elements
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
@@ -228,6 +231,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
     ("adjoint", "short_axes", _then(short_axes, _SIMPLIFY, _CSE, _DCE)),
+    ("adjoint", "single_elements", _then(single_elements, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
@@ -302,8 +306,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dead_stores", _Step(cleared_sums)),
     ("optimized", "strength_reduction", _Step(strength_reduction)),
     ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
+    ("optimized", "join_folding", _then(join_folding, _SIMPLIFY, _DCE)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", _Step(rare_updates)),
+    ("optimized", "array_order", _Step(array_order)),
     ("optimized", "own_starts", _Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -347,6 +353,7 @@ NOT_ON_GPU = frozenset((
     "stride_versioning",
     "strength_reduction",
     "code_sinking",
+    "join_folding",
     "jump_threading",
     "extreme_places",
     "extreme_reductions",
@@ -354,6 +361,7 @@ NOT_ON_GPU = frozenset((
     "column_major",
     "own_starts",
     "short_axes",
+    "single_elements",
 ))
 
 # Passes that every program needs; all others only improve the code.
