@@ -41,6 +41,7 @@ from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
 from .passes.branches.zero_iterations import zero_iterations
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.code_hoisting import code_hoisting
 from .passes.cleanup.common_arithmetic import common_arithmetic
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
@@ -76,6 +77,7 @@ from .passes.memory.array_order import array_order
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import cleared_sums, dead_stores
+from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
 from .passes.memory.own_starts import own_starts
@@ -208,6 +210,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
+    ("adjoint", "load_speculation", _then(load_speculation, _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "code_hoisting", lambda module, roots: code_hoisting(module) if module.underived() else False),
+    ("adjoint", "licm", lambda module, roots: licm(module, speculative=True) if module.underived() else False),
     ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", lambda module, roots: cse(module, past_stores=True)),
@@ -242,6 +247,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
+    ("optimized", "code_hoisting", _Step(code_hoisting)),
     ("optimized", "licm", lambda module, roots: _CSE(module, roots) if licm(module, speculative=True) else None),
     ("optimized", "condition_pre", _Step(condition_pre)),
     ("optimized", "repeated_sums", _then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE, fastmath=True)),
@@ -341,6 +347,7 @@ NOT_ON_GPU = frozenset((
     "residue_classes",
     "invariant_tables",
     "dead_stores",
+    "load_speculation",
     "loop_load_elimination",
     "chain_reassociation",
     "stride_versioning",
