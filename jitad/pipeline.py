@@ -35,11 +35,13 @@ from .passes.branches.branch_fusion import branch_fusion
 from .passes.branches.code_sinking import code_sinking
 from .passes.branches.correlated_branches import correlated_branches, nest_joins
 from .passes.branches.if_conversion import if_conversion
+from .passes.branches.join_folding import join_folding
 from .passes.branches.jump_threading import jump_threading
 from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
 from .passes.branches.zero_iterations import zero_iterations
 from .passes.cleanup.base_case_inlining import base_case_inlining
+from .passes.cleanup.code_hoisting import code_hoisting
 from .passes.cleanup.common_arithmetic import common_arithmetic
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
@@ -71,9 +73,11 @@ from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import first_loads, zero_init_elimination
+from .passes.memory.array_order import array_order
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import cleared_sums, dead_stores
+from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
 from .passes.memory.own_starts import own_starts
@@ -92,6 +96,7 @@ from .passes.shapes.equal_sizes import equal_sizes
 from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.short_axes import short_axes
+from .passes.shapes.single_elements import single_elements
 from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
@@ -205,6 +210,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
+    ("adjoint", "load_speculation", _then(load_speculation, _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "code_hoisting", lambda module, roots: code_hoisting(module) if module.underived() else False),
+    ("adjoint", "licm", lambda module, roots: licm(module, speculative=True) if module.underived() else False),
     ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", lambda module, roots: cse(module, past_stores=True)),
@@ -223,6 +231,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "shape_specialise",
      _then(shape_specialise, _SIMPLIFY, _then(end_at_failures, _SIMPLIFY, _DCE), _CSE)),
     ("adjoint", "short_axes", _then(short_axes, _SIMPLIFY, _CSE, _DCE)),
+    ("adjoint", "single_elements", _then(single_elements, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
     ("adjoint", "batch", _Step(batch)),
@@ -238,6 +247,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
+    ("optimized", "code_hoisting", _Step(code_hoisting)),
     ("optimized", "licm", lambda module, roots: _CSE(module, roots) if licm(module, speculative=True) else None),
     ("optimized", "condition_pre", _Step(condition_pre)),
     ("optimized", "repeated_sums", _then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE, fastmath=True)),
@@ -296,8 +306,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dead_stores", _Step(cleared_sums)),
     ("optimized", "strength_reduction", _Step(strength_reduction)),
     ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
+    ("optimized", "join_folding", _then(join_folding, _SIMPLIFY, _DCE)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", _Step(rare_updates)),
+    ("optimized", "array_order", _Step(array_order)),
     ("optimized", "own_starts", _Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -335,11 +347,13 @@ NOT_ON_GPU = frozenset((
     "residue_classes",
     "invariant_tables",
     "dead_stores",
+    "load_speculation",
     "loop_load_elimination",
     "chain_reassociation",
     "stride_versioning",
     "strength_reduction",
     "code_sinking",
+    "join_folding",
     "jump_threading",
     "extreme_places",
     "extreme_reductions",
@@ -347,6 +361,7 @@ NOT_ON_GPU = frozenset((
     "column_major",
     "own_starts",
     "short_axes",
+    "single_elements",
 ))
 
 # Passes that every program needs; all others only improve the code.

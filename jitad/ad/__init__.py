@@ -42,7 +42,7 @@ def differentiate(module: Module) -> None:
     """Make every function in ``module.derived`` until none is missing, but the derivatives of external functions."""
     arguments_alone(module)
     made: set[str] | None = None
-    while todo := [n for n in module.derived if n not in module.functions and not module.is_external(n)]:
+    while todo := module.underived():
         if made is not None:
             _tidy(module, made)
         before = set(module.functions)
@@ -53,6 +53,15 @@ def differentiate(module: Module) -> None:
                 _make(module, name, module.derived[name])
         made = cut | (module.functions.keys() - before) if made is not None else set(module.functions)
     module.rules.clear()
+    _drop_marks(module)
+
+
+def _drop_marks(module: Module) -> None:
+    """Drop the marks of speculation, which only differentiation reads."""
+    for func in module.functions.values():
+        for op in func.all_ops():
+            if "speculated" in op.attrs:
+                op.attrs = {k: v for k, v in op.attrs.items() if k != "speculated"}
 
 
 def _through_one_another(module: Module, todo: list[str]) -> list[str]:

@@ -103,7 +103,12 @@ class Adjoints:
             elif slope == -1.0:
                 self.add(x, b.neg(ct))
             else:
-                self.add(x, b.mul(slope, ct))
+                x_bar = b.mul(slope, ct)
+                self.add(x, self._unless_zero(ct, x_bar) if op.attrs.get("speculated") else x_bar)
+
+    def _unless_zero(self, ct: Value, x_bar: Value) -> Value:
+        """The multiple ``x_bar`` of ``ct``, or zero if that is: what was not executed may have an infinite slope."""
+        return self.b.select(self.b.ne(ct, 0.0), x_bar, 0.0)
 
     def _square(self, x: Value, ct: Value) -> None:
         """``x_bar += x (ct + ct)``: squares that are added up share the sum, which may not change in a loop."""

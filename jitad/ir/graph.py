@@ -402,6 +402,10 @@ class Module:
             name = self.derived[name].base
         return name in self.external
 
+    def underived(self) -> list[str]:
+        """The derivatives that are still to be made."""
+        return [n for n in self.derived if n not in self.functions and not self.is_external(n)]
+
     def derive(self, base: str, kind: str, wrt: Iterable[int]) -> str:
         """The name of a derivative of ``base``; the ``ad`` pass makes every function that was requested."""
         key = Derived(base, kind, tuple(wrt))

@@ -186,6 +186,9 @@ def _mixes(plan: Plan, g: _Group, op: Op) -> bool:
     if read & g.whole:
         return True
     whole = plan.roots.find(op.operands[0])
+    if len(op.operands) == 4 and any(m.name == ADDED and is_near(op, m) for m in g.members
+                                     if plan.roots.find(m.operands[0]) is whole):
+        return True                                      # along one axis, the rims take as long as they save
     return bool(g.reduced) or whole in read | g.read | (g.written - g.whole)
 
 

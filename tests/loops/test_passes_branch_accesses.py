@@ -301,3 +301,26 @@ def test_paths_that_all_store_become_selections() -> None:
     text = str(f.inspect("optimized", q))
     assert not re.search(r"\^(then|else)", text) and len(re.findall("select", text)) >= 6
     check_grads(f, (q,), order=1, modes=("rev",))
+
+
+def test_sides_of_a_condition_that_no_loop_changes_keep_their_updates() -> None:
+    """One side updates one element, the other two: behind the join there would be three."""
+    def moments(x: Any, lags: Any) -> Any:
+        n, k = x.shape
+        s = np.zeros((k, k))
+        for lag in range(lags):
+            for t in range(lag, n):
+                for i in range(k):
+                    for j in range(k):
+                        g = x[t, i] * x[t - lag, j]
+                        if lag == 0:
+                            s[i, j] += g
+                        else:
+                            s[i, j] += 0.5 * g
+                            s[j, i] += 0.5 * g
+        return s
+    x = np.random.default_rng(0).normal(size=(12, 5))
+    for lags in (0, 1, 3):
+        np.testing.assert_allclose(jit(moments)(x, lags), moments(x, lags), rtol=1e-12)
+    text = jit(moments).inspect("adjoint", x, 3)
+    assert text.count("add_at") == 3 and "-0.0" not in text

@@ -57,6 +57,27 @@ def far(a: Any, at: Any) -> float:
     return total
 
 
+def torus(a: Any) -> float:
+    """Neighbours on a ring of counters; what an element is replaced by is cleared more than once in an iteration."""
+    n, total = len(a), 0.0
+    best = np.zeros(n)
+    for t in range(3):
+        for i in range(n):
+            best[i] = a[i] * t
+            for d in range(-1, 2):
+                if a[(i + d) % n] > best[i]:
+                    best[i] = a[(i + d) % n] * best[(i - d) % n]
+        total += best[0] + best[n - 1]
+    return total
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_remainders_of_counters(n: int) -> None:
+    a = np.random.default_rng(n).normal(size=n)
+    assert jit(torus)(a) == pytest.approx(torus(a), rel=1e-12)
+    check_grads(torus, (a,), order=1)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 @pytest.mark.parametrize("f", [following, before, neighbours, ring, far], ids=lambda f: f.__name__)

@@ -13,6 +13,7 @@ from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
+from ..narrow_types import narrowest
 from .histories import histories
 from .homes import Homes
 from .regular_nests import fixed_sizes, regular_nest
@@ -124,13 +125,14 @@ class Saving(Homes):
         trips = [self._trip(x, b) for x in nest]
         if later:
             trips[-1] = b.add(trips[-1], b.const(len(later), I64))
-        room = b.empty(*trips, *(_emitted(b, n) for n in sizes), dtype=dtype_of(v.type))
+        narrow = narrowest(end, self.preds) if not later else None
+        room = b.empty(*trips, *(_emitted(b, n) for n in sizes), dtype=narrow or dtype_of(v.type))
         params, finals = [room], list[Value]()
         for x in nest:
             param, final = self._carry(x, room.type, params[-1], "frames")
             params.append(param)
             finals.append(final)
-        stored = self._store(back.loop, params[-1], end, [x.iv for x in nest])
+        stored = self._store(back.loop, params[-1], end, [x.iv for x in nest], narrow)
         for i, x in reversed([*enumerate(nest)]):
             x.loop.back_edge().args.append(stored)
             x.loop.exit_edge().args.append(stored)
@@ -143,7 +145,8 @@ class Saving(Homes):
         indices = [x.index for x in nest if x.index is not None]
         for k, each in enumerate((v, *later)):
             at = [*indices[:-1], b.add(indices[-1], b.const(k, I64))] if k else indices
-            self.homes[each] = b.get(finals[0], *at)
+            saved = b.get(finals[0], *at)
+            self.homes[each] = b.cast(saved, dtype=I64) if narrow else saved
         return b.block.ops
 
     def _store_later(self, back: LoopBack, room: Value, later: Sequence[Value], outer: list[Value]) -> Value:
@@ -164,15 +167,17 @@ class Saving(Homes):
         return room
 
     @staticmethod
-    def _store(loop: Loop, room: Value, v: Value, at: list[Value]) -> Value:
+    def _store(loop: Loop, room: Value, v: Value, at: list[Value], narrow: Scalar | None = None) -> Value:
         """Store ``v`` at the latch; if the loop carries it, at the head, so that the next one may take its place."""
         assert loop.latch is not None
-        if v.owner is not loop.head or any(i.owner is not loop.head for i in at):
-            return Builder(loop.latch).set(room, v, *at)
-        store = Op("set", [room, v, *at], [room.type])
-        store.block = loop.head
-        loop.head.ops.insert(0, store)
-        return store.result
+        early = v.owner is loop.head and all(i.owner is loop.head for i in at)
+        b = Builder(Block(loop.head.func) if early else loop.latch)
+        stored = b.set(room, b.cast(v, dtype=narrow) if narrow else v, *at)
+        if early:
+            for op in b.block.ops:
+                op.block = loop.head
+            loop.head.ops[0:0] = b.block.ops
+        return stored
 
     def _nest_around(self, back: LoopBack) -> list[LoopBack]:
         """The loops around ``back``, outermost first, that several threads may divide if no stack orders iterations."""

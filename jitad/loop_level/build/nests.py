@@ -96,8 +96,8 @@ def _arrays(parts: list[Op]) -> list[list[Op]]:
 
 
 def _overlap(parts: list[Op]) -> bool:
-    """True if parts of one array are those of a stencil."""
-    return any(is_near(*pair) for pair in combinations(parts, 2))
+    """True if parts of one array are those of a stencil in the plane or in space: rims are a small share of these."""
+    return len(parts[0].operands) > 4 and any(is_near(*pair) for pair in combinations(parts, 2))
 
 
 def _add_parts(fn: State, parts: list[Op]) -> None:

@@ -50,7 +50,7 @@ def without(block: Block, zs: Collection[Value], ahead: bool = False) -> tuple[d
             kept[op.result] = kept.get(to, to)
         elif to in cleared:
             cleared[op.result] = cleared[to]
-        elif (same := next((v for z in zs if (v := _selected(op, z, kept) or cleared_array(op, z)) is not None), None)):
+        elif same := next((v for z in zs if (v := _selected(op, z, kept) or cleared_array(op, z)) in kept), None):
             kept[op.result] = kept[same]
         elif any((x := _source(z)) is not None and cleared_array(op, x) in kept for z in zs):
             cleared[op.result] = kept[op.operands[0]]

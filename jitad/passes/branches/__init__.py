@@ -12,6 +12,7 @@ Files, in reading order::
     jump_threading      edges that decide a later branch; after all other changes of control flow
     zero_iterations     branches around iterations of the reverse sweep that add zeros
     code_sinking        what one side of selections needs, computed where it is chosen, in loops without vectors
+    join_folding        what a join computes for an edge that decides all of it
     rare_updates        branches around the update of a smallest or largest value, which loops wait for
     feedback            branches around choices of integers that their own conditions wait for
 """

@@ -11,7 +11,8 @@ the iterations on the best path then find zeros::
                                                           next(y, c): branch more, loop(i + 1, y, c), …
 
 If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
-past its multiples where they are added at indices that are read, so that there are no vectors::
+past its multiples where they are added at indices that are read, or both at one index and at others, so that there are
+no vectors::
 
     inner: jump join(g)     outer: jump join(0.0)     inner: c = add_at b, g * x, j;  jump next(c)
     join(z):  c = add_at b, z * x, j             →    outer: jump next(b)
@@ -111,14 +112,24 @@ def _skip_multiples(func: Function, loop: Loop) -> None:
     """Lead edges that pass a zero to a join in an innermost loop past the additions of its multiples."""
     dom = loop_forest(func).dom
     for join in dom.in_order(loop.blocks - {loop.head}) if not loop.children else ():
-        if any(b.call for b in dom.preds[join]) or \
-                not any(is_scattered(op, loop) for op in join.ops if op.name == "add_at"):
+        if any(b.call for b in dom.preds[join]) or not _prevents_vectors(join, loop):
             continue
         edges = list(dom.incoming(join))
         for z in join.params:
             zeros = [e for e in edges if is_zero(e.args[z.index])]
             if zeros and len(zeros) < len(edges) and dtype_of(z.type).is_float and _lead_past(func, join, z, zeros):
                 break
+
+
+def _prevents_vectors(join: Block, loop: Loop) -> bool:
+    """True if updates are at indices that are read, or of one array at an index that stays and at others.
+
+    The second is a point and its neighbours: iterations meet in one element.
+    """
+    updates = [op for op in join.ops if op.name == "add_at"]
+    stays = {op: all(v.block not in loop.blocks or v.const is not None for v in op.operands[2:]) for op in updates}
+    return any(is_scattered(op, loop) or op.operands[0].op in stays and stays[op] is not stays[op.operands[0].op]
+               for op in updates)
 
 
 def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> bool:

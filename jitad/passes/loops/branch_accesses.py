@@ -108,7 +108,7 @@ def _branches(func: Function, derived: bool) -> dict[Block, Arms]:
     for loop in forest.loops:
         if len(loop.blocks) > 1:
             found |= {arms.head: arms for arms in arms_of(loop, forest.dom) if not _may_raise(arms, derived)
-                      and not _scatters(arms) and not _relaxes(arms, forest.dom)
+                      and not _scatters(arms) and not _relaxes(arms, forest.dom) and not _is_unswitched(arms)
                       and (not loop.children or _updates(arms))}
     return found
 
@@ -174,6 +174,21 @@ def _may_raise(arms: Arms, derived: bool) -> bool:
 def _updates(arms: Arms) -> bool:
     """True if a side updates an element.  A sum alone would wait for what an inner loop has decided."""
     return any(op.name in ("set", "add_at") for b in arms.between for op in b.ops)
+
+
+def _is_unswitched(arms: Arms) -> bool:
+    """True if ``loop_unswitch`` does better: the sides update unlike numbers of elements, and the condition changes
+    neither in the loop nor in the one around it, whose iterations may be lanes either way.
+
+    Behind the join each iteration would make the updates of both sides.
+    """
+    assert arms.head.term is not None
+    condition, loop = arms.head.term.operands[0], arms.loop
+    if loop.children or loop.parent is None or condition.const is not None or condition.block in loop.parent.blocks:
+        return False
+    first, *rest = (e.block for e in arms.head.term.edges)
+    updates = [sum(op.name in ("set", "add_at") for op in b.ops) if b is not arms.join else 0 for b in (first, *rest)]
+    return 0 not in updates and len(set(updates)) > 1 and len(arms.between) == len(updates)
 
 
 def _scatters(arms: Arms) -> bool:

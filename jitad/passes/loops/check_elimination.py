@@ -72,9 +72,9 @@ class _Decider(Walk):
             self.same[op.result] = self.same.get(op.operands[0], op.operands[0])
 
     def is_nearly_reduced(self, op: Op, below: bool, above: bool) -> None:
+        super().is_nearly_reduced(op, below, above)
         if any(v in self.counters for v, _ in self.ranges.form(op.operands[0]).terms):
             return
-        super().is_nearly_reduced(op, below, above)
         b = Builder(Block(self.func), op.loc)
         x, y = op.operands
         upwards = [b.lt(x, 0), b.add(x, y), x] if below else None

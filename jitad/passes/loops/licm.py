@@ -3,10 +3,10 @@
 The preheader runs only if the loop does.  Cheap scalar arithmetic may always be moved, and costly arithmetic, as an
 exponential, also if an inner loop needs it and nothing but its trip count decides whether it is executed: that loop
 seldom has no iteration at all, and the exponential is computed once at most.  ``speculative``: an exponential also
-moves if some iterations of a counted loop execute it.  This is not for programs that are still to be differentiated:
-the condition may protect an infinite derivative, which a cotangent of zero would multiply.  Ops that rely on a
-``check`` (reads with indices in bounds, array ops with sizes that agree) move only if each iteration executes them,
-and if no effect that stays in the loop precedes them.  The same holds for checks.
+moves if some iterations of a counted loop execute it.  In a program that is still to be differentiated it is marked
+as ``speculated``: the condition may protect an infinite derivative, which a cotangent of zero must not multiply.  Ops
+that rely on a ``check`` (reads with indices in bounds, array ops with sizes that agree) move only if each iteration
+executes them, and if no effect that stays in the loop precedes them.  The same holds for checks.
 
 As long as every read still has its own check (``checks_in_place``: before ``check_elimination``), a check that raises
 ``IndexError`` may move past another one.  So an invariant read and its check are not held back by checks of other
@@ -16,10 +16,13 @@ are not moved.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from enum import IntEnum
 
 from ...ir.aliasing.consumption import consumed_values
 from ...ir.dominance import Dominators
+from ...ir.expression_keys import key
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
@@ -40,19 +43,21 @@ class Before(IntEnum):
 
 
 FEW = 4
-"""A loop of fewer iterations may execute none of the branches that need an op."""
+"""A loop with fewer iterations, times the branches that need an op, may execute none of these."""
 
 
 def licm(module: Module, checks_in_place: bool = False, speculative: bool = False) -> bool:
     """Move invariant ops out of the loops of all functions; returns True if one moved that only a branch needs."""
     index_errors = {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"} if checks_in_place else set()
-    return any([hoist(func, index_errors, speculative) for func in module.functions.values()])
+    marks: dict[str, bool] | None = None if not speculative else {"speculated": True} if module.underived() else {}
+    return any([hoist(func, index_errors, marks) for func in module.functions.values()])
 
 
-def hoist(func: Function, index_errors: set[int], speculative: bool = False) -> bool:
+def hoist(func: Function, index_errors: set[int], marks: dict[str, bool] | None = None) -> bool:
     """Move invariant ops out of every loop of a function, inner loops first.
 
-    ``index_errors``: numbers of the exceptions whose checks may be moved past each other.
+    ``index_errors``: numbers of the exceptions whose checks may be moved past each other.  ``marks``: attributes of
+    what moves although only a branch needs it; None if that stays.
     """
     forest = loop_forest(func)
     dom = forest.dom
@@ -60,18 +65,19 @@ def hoist(func: Function, index_errors: set[int], speculative: bool = False) -> 
         return False
     consumed = consumed_values(func)
     raising = raising_blocks(dom)
-    return any([_Hoister(loop, dom, consumed, raising, index_errors, speculative).run() for loop in forest.loops
+    return any([_Hoister(loop, dom, consumed, raising, index_errors, marks).run() for loop in forest.loops
                 if loop.preheader is not None and loop.latch is not None])
 
 
 class _Hoister:
     def __init__(self, loop: Loop, dom: Dominators, consumed: set[Value], raising: set[Block],
-                 index_errors: set[int], speculative: bool) -> None:
+                 index_errors: set[int], marks: dict[str, bool] | None) -> None:
         self.loop, self.dom, self.consumed, self.raising = loop, dom, consumed, raising
-        self.index_errors = index_errors
+        self.index_errors, self.marks = index_errors, marks or {}
         self.before = Before.NOTHING
-        known = counted(loop) if speculative else None
-        self.often = known is not None and (known.trip.const is None or known.trip.const >= FEW)
+        known = counted(loop) if marks is not None else None
+        self.trip = 0 if known is None else FEW if known.trip.const is None else known.trip.const
+        self.copies: Mapping[Hashable, int] = self._costly() if 0 < self.trip < FEW else {}
         self.speculated = False
 
     def run(self) -> bool:
@@ -94,6 +100,10 @@ class _Hoister:
             if block.term.name in ("call", "raise") or any(s in self.raising for s in block.successors()):
                 self._stays(Before.ANYTHING)
         return self.speculated
+
+    def _costly(self) -> Counter[Hashable]:
+        """How often each transcendental function occurs with the same operands."""
+        return Counter(key(op) for b in self.loop.blocks for op in b.ops if OPS[op.name].transcendental)
 
     def _stays(self, effect: Before) -> None:
         self.before = max(self.before, effect)
@@ -127,8 +137,11 @@ class _Hoister:
             return always and self.before <= limit
         if definition.elementwise and all(isinstance(v.type, Scalar) for v in op.operands):
             if not needed and definition.cost >= EXPENSIVE:
-                speculated = self.often and definition.transcendental
-                self.speculated |= speculated
+                often = self.trip * self.copies.get(key(op), 1) >= FEW
+                speculated = often and definition.transcendental
+                if speculated:
+                    op.attrs = {**op.attrs, **self.marks}
+                    self.speculated = True
                 return speculated
             return True
         return always and self.before < Before.ANYTHING

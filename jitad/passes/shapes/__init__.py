@@ -10,7 +10,8 @@ Files, in reading order::
     callee_versions    copies of the functions that such a version calls
     shape_specialise   sizes that checks have established, put into types
     shape_inference    types inferred again, where sizes have become known
-    short_axes         sums along an axis of few elements, as sums of slices
+    short_axes         sums along an axis of few elements, and products with such vectors, as sums of slices
+    single_elements    one element of an expression, from elements of its operands
     array_sroa         small arrays of known size as scalars
     array_sroa_ops     its table: each array op as an index map or an op on scalars
     stride_specialise  innermost loops over rows of few columns, with the number of columns as a literal

@@ -1,4 +1,4 @@
-"""Writes sums along a short axis of literal size as sums of slices.
+"""Writes sums along a short axis of literal size as sums of slices, and products with a short vector too.
 
 ``np.sum((x[:, None] - y) ** 2, axis=2)`` of points in a plane has an innermost loop of two iterations, and its
 derivative stores arrays with such an axis.  By coordinates, all loops are over the points::
@@ -7,7 +7,8 @@ derivative stores arrays with such an axis.  By coordinates, all loops are over 
     s := mul(d, d)           becomes     d0 := sub(x0, y0)            d1 := sub(x1, y1)
     t := sum {axes = (2,)} s             t  := add(mul(d0, d0), mul(d1, d1))
 
-The operand must be arithmetic that only the sum reads.  The order of additions is free.
+The operand must be arithmetic that only the sum reads.  The order of additions is free.  ``p @ d`` of points and a
+direction is ``p0 * d0 + p1 * d1 + p2 * d2``, one nest with what reads it, instead of a call.
 """
 
 from __future__ import annotations
@@ -36,10 +37,28 @@ def short_axes(module: Module) -> bool:
 
 def _is_short(op: Op) -> bool:
     """True for a sum along one axis of a short literal size, if the array has other axes that are not."""
+    if op.name == "matmul":
+        return _is_short_product(op)
     if op.name != "sum" or len(op.attrs["axes"]) != 1 or not isinstance(t := op.operands[0].type, Array):
         return False
     (axis,) = op.attrs["axes"]
     return t.dtype.is_float and t.dims[axis] in SIZES and None in t.dims
+
+
+def _is_short_product(op: Op) -> bool:
+    """True for a product of a matrix and a vector of a short literal size, or of a vector and a matrix."""
+    ranks = [v.type.rank for v in op.operands if isinstance(v.type, Array) and v.type.dtype.is_float]
+    if sorted(ranks) != [1, 2] or op.attrs.get("ordered"):
+        return False
+    vector, matrix = op.operands[ranks.index(1)].type, op.operands[ranks.index(2)].type
+    assert isinstance(vector, Array) and isinstance(matrix, Array)
+    return vector.dims[0] in SIZES and matrix.dims[1 - _behind(op)] == vector.dims[0] and None in matrix.dims
+
+
+def _behind(op: Op) -> int:
+    """The number of axes behind that along which a matrix is multiplied with a vector."""
+    first = isinstance(t := op.operands[0].type, Array) and t.rank == 2
+    return int(bool(op.attrs.get("ta")) if first else not op.attrs.get("tb"))
 
 
 def _rewrite(func: Function) -> bool:
@@ -47,8 +66,8 @@ def _rewrite(func: Function) -> bool:
     for block in func.blocks:
         ops, term, block.ops, block.term = block.ops, block.term, [], None
         for op in ops:
-            if _is_short(op) and (tree := _tree(op, readers)):
-                values[op.result] = _sum(Builder(block, op.loc), op, tree)
+            if _is_short(op) and ((tree := _tree(op, readers)) or op.name == "matmul"):
+                values[op.result] = (_product if op.name == "matmul" else _sum)(Builder(block, op.loc), op, tree)
             else:
                 block.ops.append(op)
         block.term = term
@@ -59,7 +78,7 @@ def _rewrite(func: Function) -> bool:
 def _tree(op: Op, readers: Readers) -> set[Op]:
     """The arithmetic that computes the operand of a sum, and that nothing else reads; none if it is not worthwhile."""
     found: set[Op] = set()
-    todo = [op.operands[0]]
+    todo = list(op.operands)
     while todo:
         v = todo.pop()
         if v.op is None or v.op in found or not isinstance(v.type, Array) or not OPS[v.op.name].elementwise:
@@ -78,6 +97,16 @@ def _sum(b: Builder, op: Op, tree: set[Op]) -> Value:
     total = b.const(0.0, v.type.dtype)
     for k in range(v.type.dims[axis] or 0):
         total = b.emit("add", total, _Slice(b, tree, rank - 1 - axis, k).of(v), acc=True)
+    return b.typed(total, op.result.type)
+
+
+def _product(b: Builder, op: Op, tree: set[Op]) -> Value:
+    """Emit the sum of the products of slices and elements, in order: that of −0 alone is 0."""
+    types = [v.type for v in op.operands if isinstance(v.type, Array)]
+    total = b.const(0.0, types[0].dtype)
+    for k in range(next(t.dims[0] for t in types if t.rank == 1) or 0):
+        x, y = (_Slice(b, tree, _behind(op) if t.rank == 2 else 0, k).of(v) for t, v in zip(types, op.operands))
+        total = b.add(total, b.mul(x, y))
     return b.typed(total, op.result.type)
 
 
