@@ -12,10 +12,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from .ad import differentiate
-from .ad.checkpoint import checkpoint_loops
 from .ad.initial_loads import initial_loads
 from .cps import to_cps
 from .errors import switched_on
@@ -111,7 +109,7 @@ Pass = Callable[[Module, Sequence[str]], object]
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """A pass that needs no roots, and the cleanup that its output needs, which runs only if it has changed anything."""
 
     change: Callable[[Module], object]
@@ -129,13 +127,13 @@ class _Step:
         return changed
 
 
-def _then(change: Callable[[Module], bool], *cleanup: Pass, fastmath: bool = False) -> _Step:
-    return _Step(change, cleanup, fastmath)
+def _then(change: Callable[[Module], bool], *cleanup: Pass, fastmath: bool = False) -> Step:
+    return Step(change, cleanup, fastmath)
 
 
-_SIMPLIFY, _CSE, _LICM, _DCE = _Step(simplify), _Step(cse), _Step(licm), dce
-_ALGEBRA = _Step(algebra, fastmath=True)
-_STORED_ONCE = _then(first_loads, _DCE, _Step(zero_init_elimination))
+_SIMPLIFY, _CSE, _LICM, _DCE = Step(simplify), Step(cse), Step(licm), dce
+_ALGEBRA = Step(algebra, fastmath=True)
+_STORED_ONCE = _then(first_loads, _DCE, Step(zero_init_elimination))
 
 
 def _all_reachable(module: Module, roots: Sequence[str]) -> None:
@@ -143,15 +141,15 @@ def _all_reachable(module: Module, roots: Sequence[str]) -> None:
         remove_unreachable(func)
 
 
-def _array_sroa(derived: bool) -> _Step:
+def _array_sroa(derived: bool) -> Step:
     return _then(lambda module: array_sroa(module, derived), _SIMPLIFY, _CSE, _DCE)
 
 
-def _scalarise(derived: bool) -> _Step:
+def _scalarise(derived: bool) -> Step:
     return _then(lambda module: scalarise(module, derived), _SIMPLIFY)
 
 
-def _on_nests(change: Callable[[Module], bool]) -> _Step:
+def _on_nests(change: Callable[[Module], bool]) -> Step:
     """A pass on nests, and the removal of what no longer changes in the loops that went inside."""
     return _then(change, _SIMPLIFY, _LICM, _DCE)
 
@@ -182,33 +180,33 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "inline", inline),
-    ("cps", "base_case_inlining", _Step(base_case_inlining)),
+    ("cps", "base_case_inlining", Step(base_case_inlining)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
-    ("cps", "similar_loops", _Step(_similar_loops)),
-    ("cps", "recursion_batching", _Step(recursion_batching)),
-    ("cps", "size_numbering", _Step(size_numbering)),
-    ("cps", "cps", _Step(to_cps)),
+    ("cps", "similar_loops", Step(_similar_loops)),
+    ("cps", "recursion_batching", Step(recursion_batching)),
+    ("cps", "size_numbering", Step(size_numbering)),
+    ("cps", "cps", Step(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, _Step(retype_all), _SIMPLIFY)),
+    ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, Step(retype_all), _SIMPLIFY)),
     ("adjoint", "last_choice", _then(lambda module: last_choice(module, indirect=True), _SIMPLIFY, _DCE)),
-    ("adjoint", "unroll", _Step(unroll)),
+    ("adjoint", "unroll", Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
     ("adjoint", "index_bounds", _then(index_bounds, _SIMPLIFY)),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
-    ("adjoint", "loop_counters", _Step(loop_counters)),
-    ("adjoint", "induction_variables", _Step(induction_variables)),
-    ("adjoint", "check_elimination", _Step(check_elimination)),
-    ("adjoint", "equal_sizes", _Step(equal_sizes)),
+    ("adjoint", "loop_counters", Step(loop_counters)),
+    ("adjoint", "induction_variables", Step(induction_variables)),
+    ("adjoint", "check_elimination", Step(check_elimination)),
+    ("adjoint", "equal_sizes", Step(equal_sizes)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "fuse_accumulate", _then(fuse_accumulate, _DCE)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _then(unroll, _SIMPLIFY, _LICM)),     # again: bodies are smaller without their checks
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
-    ("adjoint", "peel", _then(peel, _Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "peel", _then(peel, Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "load_speculation", _then(load_speculation, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "code_hoisting", lambda module, roots: code_hoisting(module) if module.underived() else False),
@@ -216,7 +214,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "correlated_branches", lambda module, roots: _nest_joins(module, stored=True)),
     ("adjoint", "branch_accesses", _then(branch_accesses, _SIMPLIFY)),
     ("adjoint", "cse", lambda module, roots: cse(module, past_stores=True)),
-    ("adjoint", "common_arithmetic", _Step(common_arithmetic)),
+    ("adjoint", "common_arithmetic", Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
     ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
@@ -234,83 +232,83 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "single_elements", _then(single_elements, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "last_choice", _then(last_choice, _SIMPLIFY, _DCE)),
-    ("adjoint", "batch", _Step(batch)),
+    ("adjoint", "batch", Step(batch)),
     ("adjoint", "matrix_products", _on_nests(lambda module: matrix_products(module, by_vectors=True))),
     ("adjoint", "correlated_branches", lambda module, roots: bool(module.derived) and _nest_joins(module)),
-    ("adjoint", "differentiate", _Step(differentiate)),
+    ("adjoint", "differentiate", Step(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
-    ("optimized", "size_versions", _Step(inlined_sizes)),
+    ("optimized", "size_versions", Step(inlined_sizes)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
     ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),
-    ("optimized", "code_hoisting", _Step(code_hoisting)),
+    ("optimized", "code_hoisting", Step(code_hoisting)),
     ("optimized", "licm", lambda module, roots: _CSE(module, roots) if licm(module, speculative=True) else None),
-    ("optimized", "condition_pre", _Step(condition_pre)),
+    ("optimized", "condition_pre", Step(condition_pre)),
     ("optimized", "repeated_sums", _then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE, fastmath=True)),
     ("optimized", "unread_choices", _then(unread_choices, _SIMPLIFY, _DCE)),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
     ("optimized", "dce", lambda module, roots: dce(module, roots) if module.fastmath else False),
-    ("optimized", "zero_cotangents", _Step(zero_cotangents)),
-    ("optimized", "cps", _Step(to_cps)),
+    ("optimized", "zero_cotangents", Step(zero_cotangents)),
+    ("optimized", "cps", Step(to_cps)),
     ("optimized", "common_arithmetic", _then(common_arithmetic, _SIMPLIFY)),
     ("optimized", "dead_stores", _then(dead_stores, _SIMPLIFY, _DCE)),
-    ("optimized", "scalar_promotion", _Step(scalar_promotion)),
+    ("optimized", "scalar_promotion", Step(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
-    ("optimized", "zero_init_elimination", _Step(zero_init_elimination)),
-    ("optimized", "batch", _Step(batch)),
+    ("optimized", "zero_init_elimination", Step(zero_init_elimination)),
+    ("optimized", "batch", Step(batch)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
-    ("optimized", "predicate", _Step(predicate)),
+    ("optimized", "predicate", Step(predicate)),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
-    ("optimized", "partial_sums", _Step(partial_sums)),
+    ("optimized", "partial_sums", Step(partial_sums)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
-    ("optimized", "loop_pre", _Step(loop_pre)),          # lanes read no element at an index that a lane has chosen
+    ("optimized", "loop_pre", Step(loop_pre)),          # lanes read no element at an index that a lane has chosen
     ("optimized", "neighbour_updates", _then(lambda module: neighbour_updates(module, last=True),
                                              _then(dead_stores, _SIMPLIFY, _DCE))),
-    ("optimized", "outer_loop", _Step(outer_loop)),
+    ("optimized", "outer_loop", Step(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
     ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
-    ("optimized", "stride_versioning", _Step(stride_versioning)),
-    ("optimized", "loop_versioning", _Step(loop_versioning)),
-    ("optimized", "equal_lengths", _then(equal_lengths, _Step(condition_pre), _SIMPLIFY)),
-    ("optimized", "correlated_branches", _Step(_nest_joins)),
+    ("optimized", "stride_versioning", Step(stride_versioning)),
+    ("optimized", "loop_versioning", Step(loop_versioning)),
+    ("optimized", "equal_lengths", _then(equal_lengths, Step(condition_pre), _SIMPLIFY)),
+    ("optimized", "correlated_branches", Step(_nest_joins)),
     ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
-    ("optimized", "loop_pre", _Step(loop_pre)),
-    ("optimized", "correlated_branches", _Step(_nest_joins)),
+    ("optimized", "loop_pre", Step(loop_pre)),
+    ("optimized", "correlated_branches", Step(_nest_joins)),
     ("optimized", "branch_fusion", _then(branch_fusion, _CSE, _SIMPLIFY)),
-    ("optimized", "if_conversion", _Step(if_conversion)),
-    ("optimized", "check_strips", _Step(check_strips)),
-    ("optimized", "stride_specialise", _Step(stride_specialise)),
-    ("optimized", "zero_iterations", _Step(zero_iterations)),
+    ("optimized", "if_conversion", Step(if_conversion)),
+    ("optimized", "check_strips", Step(check_strips)),
+    ("optimized", "stride_specialise", Step(stride_specialise)),
+    ("optimized", "zero_iterations", Step(zero_iterations)),
     ("optimized", "zero_cotangents", lambda module, roots: zero_cotangents(module, paths=True)),
-    ("optimized", "fission", _Step(fission)),
+    ("optimized", "fission", Step(fission)),
     ("optimized", "outer_products", outer_products),
-    ("optimized", "dot_products", _Step(dot_products)),
-    ("optimized", "arg_reductions", _Step(arg_reductions)),
+    ("optimized", "dot_products", Step(dot_products)),
+    ("optimized", "arg_reductions", Step(arg_reductions)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
-    ("optimized", "loop_load_elimination", _Step(loop_load_elimination)),
+    ("optimized", "loop_load_elimination", Step(loop_load_elimination)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "extreme_places", _then(extreme_places, _SIMPLIFY, _DCE)),
-    ("optimized", "extreme_reductions", _Step(extreme_reductions)),
-    ("optimized", "dead_stores", _Step(cleared_sums)),
-    ("optimized", "strength_reduction", _Step(strength_reduction)),
+    ("optimized", "extreme_reductions", Step(extreme_reductions)),
+    ("optimized", "dead_stores", Step(cleared_sums)),
+    ("optimized", "strength_reduction", Step(strength_reduction)),
     ("optimized", "code_sinking", _then(code_sinking, _SIMPLIFY)),
     ("optimized", "join_folding", _then(join_folding, _SIMPLIFY, _DCE)),
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
-    ("optimized", "rare_updates", _Step(rare_updates)),
-    ("optimized", "array_order", _Step(array_order)),
-    ("optimized", "own_starts", _Step(own_starts)),
+    ("optimized", "rare_updates", Step(rare_updates)),
+    ("optimized", "array_order", Step(array_order)),
+    ("optimized", "own_starts", Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
 
@@ -318,114 +316,20 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 # On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
-NOT_ON_GPU = frozenset((
-    "similar_loops",
-    "recursion_batching",
-    "scalarise",
-    "interchange",
-    "matrix_products",
-    "packing",
-    "panels",
-    "partial_sums",
-    "privatisation",
-    "batch",
-    "predicate",
-    "window_adjoints",
-    "outer_loop",
-    "loop_unswitch",
-    "neighbour_updates",
-    "branch_fusion",
-    "if_conversion",
-    "equal_lengths",
-    "check_strips",
-    "stride_specialise",
-    "fission",
-    "outer_products",
-    "dot_products",
-    "arg_reductions",
-    "index_set_splitting",
-    "residue_classes",
-    "invariant_tables",
-    "dead_stores",
-    "load_speculation",
-    "loop_load_elimination",
-    "chain_reassociation",
-    "stride_versioning",
-    "strength_reduction",
-    "code_sinking",
-    "join_folding",
-    "jump_threading",
-    "extreme_places",
-    "extreme_reductions",
-    "rare_updates",
-    "column_major",
-    "own_starts",
-    "short_axes",
-    "single_elements",
-))
+NOT_ON_GPU = frozenset("""
+    similar_loops recursion_batching scalarise interchange matrix_products packing panels partial_sums privatisation
+    batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion if_conversion
+    equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
+    index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
+    chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
+    extreme_reductions rare_updates column_major own_starts short_axes single_elements
+""".split())
 
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
 # What ``JITAD_WITHOUT`` takes besides: separate compilation (``separate/``), which comes before the passes.
 SEPARATE = "separate"
-
-
-def _rules(module: Module) -> None:
-    """Drops derivative rules of functions that are never differentiated, and the functions that only such rules use."""
-    needed_rules(module, list(module.functions))
-
-
-def _dead_stores(module: Module) -> None:
-    """Stores that nothing reads, those that a sum overwrites among them."""
-    dead_stores(module)
-    cleared_sums(module)
-
-
-def _zero_cotangents(module: Module) -> None:
-    """Skips loops and paths of the reverse sweep that would add multiples of a cotangent that is zero."""
-    for paths in (False, True):
-        zero_cotangents(module, paths)
-
-
-def _correlated(module: Module) -> None:
-    """A join for each branch, and one branch for two on the same condition."""
-    nest_joins(module)
-    correlated_branches(module)
-
-
-def _interchanged(module: Module) -> None:
-    """Loop interchange: the loop over neighbouring elements goes inside, in derivatives too."""
-    interchange(module, derived=True)
-
-
-def _neighbours(module: Module) -> None:
-    """Sums of neighbouring elements: those that the next iteration reads, then all others."""
-    for last in (True, False):
-        neighbour_updates(module, last)
-
-
-def _products(module: Module) -> None:
-    """Products of matrices by loops, and by products of matrices and vectors."""
-    for by_vectors in (False, True):
-        matrix_products(module, by_vectors)
-
-
-def _scalarised(module: Module) -> None:
-    """Sums of rows and slices over a loop, written as loops over their elements."""
-    scalarise(module, derived=True)
-
-
-PASSES_BY_NAME: dict[str, Callable[..., object]] = {
-    **{name: run_pass.change if isinstance(run_pass, _Step) else run_pass for _, name, run_pass in PIPELINE},
-    "rules": _rules, "interchange": _interchanged, "matrix_products": _products, "scalarise": _scalarised,
-    "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
-    "zero_cotangents": _zero_cotangents, "dead_stores": _dead_stores, "outline": outline,
-    "correlated_branches": _correlated, "cse": partial(cse, past_stores=True),
-    "size_versions": size_versions, "licm": licm, "loop_load_elimination": loop_load_elimination,
-    "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
-}
-"""Each pass by itself, without a cleanup behind it: a function of a module."""
 
 
 def left_out() -> frozenset[str]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from ..ir.graph import Module
 from ..ir.text import print_module
-from ..pipeline import PASSES_BY_NAME
 from . import text
 from .failures import Refused
+from .single_passes import PASSES_BY_NAME
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

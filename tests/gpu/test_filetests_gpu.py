@@ -11,10 +11,10 @@ import pytest
 from jitad.lowering.gpu.program import compile_program
 from jitad.lowering.math.options import Options
 
+from jitad.command_line.single_passes import PASSES_BY_NAME
 from jitad.gpu.simulated import SimulatedDriver
 from jitad.ir.graph import Module
 from jitad.ir.types import Array, Type, dtype_of
-from jitad.pipeline import PASSES_BY_NAME
 from tests.gpu.programs import downloaded, uploaded
 from tests.ir import filetest
 from tests.ir.test_filetests import FILES

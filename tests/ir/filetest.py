@@ -2,7 +2,7 @@
 
 ::
 
-    ; test: cps, dce              passes to run, by name (``pipeline.PASSES_BY_NAME``); or print, verify, structure;
+    ; test: cps, dce              passes to run, by name (``PASSES_BY_NAME``); or print, verify, structure;
     ; test: dce, loops            last, ``loops``: the loop level of the result; or loop_print, loop_verify: the file
                                   is text of that level; after these, ``mlir``: its MLIR text
     ; test: dce, gpu              last: the host program of the first function for a GPU, and its kernels
@@ -33,6 +33,7 @@ from jitad.lowering.gpu.program import compile_program
 from jitad.lowering.jit.invoke import invoke
 from jitad.lowering.math.options import Options
 
+from jitad.command_line.single_passes import PASSES_BY_NAME
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
 from jitad.ir.text import parse_module, print_module
@@ -42,7 +43,6 @@ from jitad.loop_level.build import to_loops
 from jitad.loop_level.interp import LoopInterpreter
 from jitad.loop_level.verify import verify as verify_loops
 from jitad.mlir.text import print_mlir
-from jitad.pipeline import PASSES_BY_NAME
 
 RULE = "; ----\n"
 _RUN = re.compile(r"; run: @([\w.$<>]+)\((.*)\)\s*(==|~=|raises)\s*(.*)")

@@ -10,11 +10,11 @@ import pytest
 from jitad.lowering.jit.invoke import invoke
 
 from jitad import pipeline
+from jitad.command_line.single_passes import PASSES_BY_NAME
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import verify
-from jitad.pipeline import PASSES_BY_NAME
 from tests.ir import irgen
 
 SEEDS = range(24)

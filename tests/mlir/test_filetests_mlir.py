@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from jitad.command_line.single_passes import PASSES_BY_NAME
 from jitad.ir.evaluate.interp import exception
 from jitad.ir.graph import Module
 from jitad.loop_level.build import to_loops
 from jitad.mlir.text import print_mlir
-from jitad.pipeline import PASSES_BY_NAME
 from tests.ir import filetest
 from tests.ir.test_filetests import FILES
 from tests.mlir.running import Compiled, Status, compiled

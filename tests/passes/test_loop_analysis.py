@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jitad import pipeline
+from jitad.command_line.single_passes import PASSES_BY_NAME
 from jitad.ir.graph import Function
 from jitad.ir.types import Array
 from jitad.ir.uses import array_users, users
@@ -17,7 +17,7 @@ def functions() -> Iterator[Function]:
     for seed in range(30):
         module = generate(seed, statements=12)
         yield from module.functions.values()
-        pipeline.PASSES_BY_NAME["cps"](module)
+        PASSES_BY_NAME["cps"](module)
         yield from module.functions.values()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jitad import pipeline
+from jitad.command_line.single_passes import PASSES_BY_NAME
 from jitad.cps import check_cps
 from jitad.ir.graph import Module
 from jitad.ir.verify import verify
@@ -23,8 +24,8 @@ def holds(module: Module, run_pass: Callable[[Module], None], seed: int, cps: bo
     args = arguments(seed, small=small)
     before = outcome(module, args)
     run_pass(module)
-    verify(module, linear=run_pass is pipeline.PASSES_BY_NAME["copy_insertion"])
-    for func in module.functions.values() if cps and run_pass is not pipeline.PASSES_BY_NAME["copy_insertion"] else ():
+    verify(module, linear=run_pass is PASSES_BY_NAME["copy_insertion"])
+    for func in module.functions.values() if cps and run_pass is not PASSES_BY_NAME["copy_insertion"] else ():
         check_cps(func)
     assert same(before, outcome(module, args), 1e-9)
 
@@ -32,7 +33,7 @@ def holds(module: Module, run_pass: Callable[[Module], None], seed: int, cps: bo
 @pytest.mark.parametrize("name", ALONE)
 @pytest.mark.parametrize("seed", range(12))
 def test_alone(name: str, seed: int) -> None:
-    holds(generate(seed), pipeline.PASSES_BY_NAME[name], seed, cps=False)
+    holds(generate(seed), PASSES_BY_NAME[name], seed, cps=False)
 
 
 @pytest.mark.parametrize("name", NEED_CPS)
@@ -40,8 +41,8 @@ def test_alone(name: str, seed: int) -> None:
 def test_after_cps(name: str, seed: int) -> None:
     small = name == "array_sroa"
     module = generate(seed, small=small)
-    pipeline.PASSES_BY_NAME["cps"](module)
-    holds(module, pipeline.PASSES_BY_NAME[name], seed, cps=True, small=small)
+    PASSES_BY_NAME["cps"](module)
+    holds(module, PASSES_BY_NAME[name], seed, cps=True, small=small)
 
 
 @pytest.mark.parametrize("seed", range(40, 80))
@@ -64,10 +65,10 @@ def test_stop_and_names() -> None:
     stages: list[str] = []
     pipeline.run(generate(3), ["main"], lambda stage, module: stages.append(stage), stop="cps")
     assert stages == ["ir", "cps"]
-    assert {name for _, name, _ in pipeline.PIPELINE} <= pipeline.PASSES_BY_NAME.keys()
+    assert {name for _, name, _ in pipeline.PIPELINE} <= PASSES_BY_NAME.keys()
 
 
 def test_a_pass_has_the_name_of_its_file() -> None:
     files = {path.stem for path in Path(pipeline.__file__).parent.glob("passes/*/*.py")}
     files |= {"cps", "checkpoint", "initial_loads"}
-    assert pipeline.PASSES_BY_NAME.keys() - files == {"differentiate"}, "which is a folder, jitad/ad"
+    assert PASSES_BY_NAME.keys() - files == {"differentiate"}, "which is a folder, jitad/ad"

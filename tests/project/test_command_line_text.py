@@ -10,7 +10,7 @@ import pytest
 
 from jitad import jit, spec
 from jitad.command_line.main import main
-from jitad.pipeline import PASSES_BY_NAME
+from jitad.command_line.single_passes import PASSES_BY_NAME
 
 PROGRAM = """\
 exception 0 ValueError "negative" at "model.py":7
