@@ -92,7 +92,7 @@ class _Loads:
         return None
 
     def _distance(self, load: Op, indices: Sequence[Value]) -> list[int] | None:
-        """How far the element of ``load`` in the next iteration is from ``indices`` in this one; None if not known."""
+        """The distance of the element of ``load`` in the next iteration from ``indices`` in this one, or None."""
         found = []
         if len(indices) != len(load.operands) - 1:
             return None

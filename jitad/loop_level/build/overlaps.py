@@ -57,7 +57,7 @@ def _box(fn: State, parts: Sequence[Op], low: Sequence[Value], box: Sequence[Val
 
 def _rims(fn: State, op: Op, start: Sequence[Value], begin: Sequence[Value], box: Sequence[Value], extent: Sizes,
           axis: int) -> None:
-    """What a part has below and above the box along ``axis``: a loop of two iterations around their elements."""
+    """Add the elements of a part below and above the box along ``axis``, in a loop of two iterations."""
     end = fn.add(begin[axis], box[axis])
     above = _minus(fn, extent[axis], end)
 
@@ -88,7 +88,7 @@ def _minus(fn: State, x: Value, y: Value) -> Value:
 
 
 def _inside(fn: State, low: Value, start: Value, extent: Value) -> Value:
-    """Where the box begins in a part; the part ends there if no element is in the box."""
+    """The beginning of the box in a part, or the part's end if no element is in the box."""
     if low is start:
         return fn.size(0)
     return fn.writer.do("minimum", [_minus(fn, low, start), extent]).result

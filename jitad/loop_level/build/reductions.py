@@ -101,7 +101,7 @@ SHORT = 12
 
 
 def _rows_at_once(fn: State, source: Value) -> int:
-    """How many rows to combine with the result at once: one if it takes many ops to compute an element."""
+    """The number of rows to combine with the result at once: one if it takes many ops to compute an element."""
     todo, ops = [source], set[Op]()
     while todo and len(ops) <= SHORT:
         v = todo.pop()

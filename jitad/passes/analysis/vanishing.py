@@ -1,4 +1,4 @@
-"""What an iteration computes of cotangents that are zero: which values *vanish* with them, and which stay as they were.
+"""The results of an iteration whose cotangents are zero: which values *vanish* with them, and which stay as they were.
 
 Products with a zero, quotients, sums and selections of such values vanish.  An array to which only vanishing values are
 added is *kept*.  Where a factor is infinite the product would be NaN; the derivative of what was not chosen is zero.

@@ -102,7 +102,7 @@ class _Hoister:
         return self.speculated
 
     def _costly(self) -> Counter[Hashable]:
-        """How often each transcendental function occurs with the same operands."""
+        """The number of times that each transcendental function occurs with the same operands."""
         return Counter(key(op) for b in self.loop.blocks for op in b.ops if OPS[op.name].transcendental)
 
     def _stays(self, effect: Before) -> None:

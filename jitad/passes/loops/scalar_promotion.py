@@ -107,7 +107,7 @@ def scalar_promotion(module: Module) -> bool:
 
 
 def _later_pairs(loop: Loop, e: Element) -> list[Pair]:
-    """What is to be proved of the elements that may follow ``e``, as ``a[i, 1]`` and ``a[i, 2]`` behind ``a[i, 0]``."""
+    """The facts to be proved of elements that may follow ``e``, as ``a[i, 1]`` and ``a[i, 2]`` behind ``a[i, 0]``."""
     fixed = [op for op in e.others if op.name != "get" and not _moves(op, loop)]
     return [(op, update) for update in fixed for op in e.others if op is not update] if len(fixed) < MOST_SUMS else []
 
