@@ -149,6 +149,17 @@ def test_recurrences_in_memory(few_parts: None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_a_multiple_of_zero_keeps_its_sign() -> None:
+    def doubled(x: Any, n: Any) -> Any:
+        for _ in range(n):
+            x += x
+        return x
+    found = jit(doubled, target="cuda-sim")
+    for n in (0, 1, 3, 40):
+        for x in (-0.0, 0.0, -1.5):
+            assert float(found(x, n)).hex() == (x * 2.0 ** n).hex()
+
+
 def test_recurrences(few_parts: None) -> None:
     """Also where composed maps are of no use: factors that grow, infinite terms, values that cancel."""
     case = compiled(filtered, np.ones(5), np.ones(5))

@@ -68,7 +68,7 @@ def _affine(region: Block, before: Value, after: Value, read: Op | None = None, 
     found = form.of(after)
     if found is None or found[0] is None:
         return None
-    a, b = found[0], form.builder.const(0, t) if found[1] is None else found[1]
+    a, b = found[0], form.builder.const(-0.0 if t.is_float else 0, t) if found[1] is None else found[1]
     ops = (*needed_for(region, [v for x in form.made.ops for v in x.operands] + [a, b]), *form.made.ops)
     if read in ops or not stores_apart(region, region.params[0], ops, read):
         return None
