@@ -22,23 +22,20 @@ ADDRESS, COUNTER = 47, 48
 def small_integers(forest: LoopForest) -> set[Op]:
     """The conversions in loops that may be done so."""
     counters = {v for known in map(counted, forest.loops) if known is not None for v in (known.iv, known.next)}
-    found: set[Op] = set()
-    for block in forest.innermost:
-        casts = [op for op in block.ops if op.name == "cast" and op.result.type == F64 and op.operands[0].type == I64]
-        if casts:
-            indices = _indices(block, casts)
-            found |= {op for op in casts if _bits(op.operands[0], counters, indices) <= MOST}
-    return found
+    return {op for block in forest.innermost for op in _in_block(block, counters)}
 
 
-def _indices(block: Block, casts: list[Op]) -> set[Value]:
-    """The values that are indices in accesses behind all of the ``casts``, before anything that may raise."""
-    found: set[Value] = set()
-    for op in block.ops[block.ops.index(casts[-1]):]:
-        if op.name in ("check", "call"):
-            break
-        if op.name in ("get", "set", "add_at"):
-            found.update(op.operands[OPS[op.name].indices:])
+def _in_block(block: Block, counters: set[Value]) -> set[Op]:
+    """Those in a block, from its end: what is an index later, with nothing between that may raise, is in bounds."""
+    found, indices = set[Op](), set[Value]()
+    for op in reversed(block.ops):
+        if op.name == "check":
+            indices.clear()
+        elif op.name in ("get", "set", "add_at"):
+            indices.update(op.operands[OPS[op.name].indices:])
+        elif op.name == "cast" and op.result.type == F64 and op.operands[0].type == I64 and \
+                _bits(op.operands[0], counters, indices) <= MOST:
+            found.add(op)
     return found
 
 

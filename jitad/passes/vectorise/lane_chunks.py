@@ -247,7 +247,8 @@ class LaneChunks:
         leave = loop.exit if self.results is not None else None
         if leave is not None:
             own_exit(self.func, latch, leave)
-        cold, vectors = self._unlikely(bool(sizes), bool(short)), self._vectors_if_short()
+        cold = self._unlikely(bool(sizes), bool(short))
+        vectors = known.trip.const is None and any(map(_divides, cold))
         for chunks, then in ((self, narrow), (narrow, None)):
             if chunks is not None:
                 other = rest if then is None else self.func.new_block("few")
@@ -269,21 +270,12 @@ class LaneChunks:
         """The loops inside the original one that need no vectors: if checks alone lead there, or if they are shorter
         than a chunk, as the loop around is.  ``sizes`` and ``short``: whether these are tested before.
         """
-        inside = self._inside()
+        inside = [x for x in self.kinds.forest.loops if x.head in self.loop.blocks - {self.loop.head} and x.latch]
         if self.known.trip.const is not None:
             return [] if short else inside
-        return [] if self.may_fail or self.results is None or sizes or short else self._as_long(inside)
-
-    def _vectors_if_short(self) -> bool:
-        """True if the original loop divides in inner loops as long as itself: vectors pay for nine quotients too."""
-        return any(op.name in ("div", "sqrt") for x in self._as_long(self._inside()) for b in x.blocks for op in b.ops)
-
-    def _inside(self) -> list[Loop]:
-        return [x for x in self.kinds.forest.loops if x.head in self.loop.blocks - {self.loop.head} and x.latch]
-
-    def _as_long(self, loops: list[Loop]) -> list[Loop]:
-        """Those of the loops that have as many iterations as the outer loop."""
-        trips = [(x, counted(x)) for x in loops]
+        if self.may_fail or self.results is None or sizes or short:
+            return []
+        trips = [(x, counted(x)) for x in inside]
         return [x for x, known in trips if known is not None and known.trip is self.known.trip]
 
     def _results(self) -> list[int | Value] | None:
@@ -342,3 +334,8 @@ class LaneChunks:
         for op in (number, one, following):
             op.block = loop.head
         loop.head.ops[:0] = [number, one, following]
+
+
+def _divides(loop: Loop) -> bool:
+    """True if a loop divides: vectors pay for nine quotients too."""
+    return any(op.name in ("div", "sqrt") for b in loop.blocks for op in b.ops)
