@@ -72,6 +72,7 @@ from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import first_loads, zero_init_elimination
 from .passes.memory.array_order import array_order
+from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import cleared_sums, dead_stores
@@ -281,6 +282,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "stride_versioning", Step(stride_versioning)),
     ("optimized", "loop_versioning", Step(loop_versioning)),
     ("optimized", "equal_lengths", _then(equal_lengths, Step(condition_pre), _SIMPLIFY)),
+    ("optimized", "column_blocks", _then(column_blocks, _SIMPLIFY, _CSE)),
     ("optimized", "correlated_branches", Step(_nest_joins)),
     ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
     ("optimized", "loop_pre", Step(loop_pre)),
@@ -322,7 +324,7 @@ NOT_ON_GPU = frozenset("""
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
-    extreme_reductions rare_updates column_major own_starts short_axes single_elements
+    extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
 """.split())
 
 # Passes that every program needs; all others only improve the code.
