@@ -57,6 +57,7 @@ from .passes.induction.loop_counters import loop_counters
 from .passes.induction.residue_classes import residue_classes
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
+from .passes.induction.triangle_blocks import triangle_blocks
 from .passes.induction.unread_choices import unread_choices
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
@@ -158,6 +159,14 @@ def _on_nests(change: Callable[[Module], bool]) -> Step:
 def _nest_joins(module: Module, stored: bool = False) -> bool:
     """A join for each branch, for passes that look for one: they serve vectors."""
     return not module.gpu and nest_joins(module, stored)
+
+
+def _triangle_blocks(module: Module) -> bool:
+    """Divides triangles that no lanes compute, so that some of their rows may be lanes."""
+    heads = triangle_blocks(module)
+    if heads:
+        outer_loop(module, heads)
+    return bool(heads)
 
 
 def _similar_loops(module: Module) -> bool:
@@ -275,6 +284,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _then(lambda module: neighbour_updates(module, last=True),
                                              _then(dead_stores, _SIMPLIFY, _DCE))),
     ("optimized", "outer_loop", Step(outer_loop)),
+    ("optimized", "triangle_blocks", Step(_triangle_blocks)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
@@ -325,6 +335,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
+    triangle_blocks
 """.split())
 
 # Passes that every program needs; all others only improve the code.

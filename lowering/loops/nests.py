@@ -40,7 +40,8 @@ class NestPrinter(Printer):
         if not short and idioms.lower(self, loops, counts):
             return
         registers, hint = [register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
-        starts, join, anew = [self.scalar(v) for v in op.operands[3:]], self._join(op), _begins_anew(loops)
+        starts = [self.scalar(v) for v in op.operands[3:]]
+        join = self._join(op) if _begins_anew(loops) else None
 
         def level(depth: int, values: list[str]) -> list[str]:
             if depth == len(loops):
@@ -50,7 +51,7 @@ class NestPrinter(Printer):
             if few:
                 return _written_out(int(counts[depth]), body, values)
             note = hint if depth == len(loops) - 1 else ""
-            if anew and depth == len(loops) - 1:
+            if join is not None and depth == len(loops) - 1:
                 row = self.fn.loop(counts[depth], body, list(zip(registers, starts)), note=note)
                 return join(values, row)
             if depth:

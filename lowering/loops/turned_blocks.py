@@ -37,8 +37,8 @@ def turn(fn: FunctionBuilder, t: Scalar, begin: str, length: str, to: str, rows:
     for top in range(0, rows, SIDE * groups):
         a, b, c, d = (_side_by_side(fn, t, [_row(fn, t, begin, length, top + r + SIDE * g) for g in range(groups)])
                       for r in range(SIDE))
-        halves = [_picked(fn, t, groups, *pair, picks) for picks in first for pair in ((a, b), (c, d))]
-        columns = [_picked(fn, t, groups, *pair, picks) for pair in (halves[:2], halves[2:]) for picks in _PAIRS]
+        halves = [_picked(fn, t, groups, x, y, picks) for picks in first for x, y in ((a, b), (c, d))]
+        columns = [_picked(fn, t, groups, x, y, picks) for x, y in (halves[:2], halves[2:]) for picks in _PAIRS]
         for k, column in zip(order, columns):
             at = fn.address(t, to, str(k * rows + top))
             fn.code.store(_kind(t, SIDE * groups), column, at, width(t), note)

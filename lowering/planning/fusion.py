@@ -199,7 +199,8 @@ class _Planner:
     # --- lazy or stored -------------------------------------------------------------------------------
 
     def _decide(self, op: Op, v: Value) -> None:
-        if op.name not in ON_DEMAND or is_called(op) or (op.name == "reshape" and not inserts_ones(op)) or is_turned(op):
+        if op.name not in ON_DEMAND or is_called(op) or is_turned(op) or \
+                (op.name == "reshape" and not inserts_ones(op)):
             return
         users = [use for use in self.users.get(v, ()) if use[0].name != "dim"]
         for u, i in users:

@@ -61,7 +61,8 @@ def _is_column(op: Op) -> bool:
         return False
     *outer, last = op.result.type.dims
     lanes = [k for k, n in enumerate(outer) if n != 1]
-    return last == 1 and len(lanes) == 1 and outer[lanes[0]] in (LANES, LANES // 2) and op.operands[3 * lanes[0] + 3].const == 1
+    return last == 1 and len(lanes) == 1 and outer[lanes[0]] in (LANES, LANES // 2) and \
+        op.operands[3 * lanes[0] + 3].const == 1
 
 
 def _of_function(func: Function) -> bool:
@@ -160,6 +161,6 @@ def _block(b: Builder, column: Column, values: dict[Value, Value]) -> Value:
     if column.sign < 0:
         spec[-3] = b.sub(spec[-3], COLUMNS - 1)
     spec[-2] = b.const(COLUMNS)
-    lanes = next(n for n in dims_of(column.op.result.type) if n != 1)
-    rows = b.reshape(b.slice(array, *spec), b.const(lanes), b.const(COLUMNS))
+    lanes = next(n for n, size in zip(spec[1::3], dims_of(column.op.result.type)) if size != 1)
+    rows = b.reshape(b.slice(array, *spec), lanes, b.const(COLUMNS))
     return b.emit_op("copy", [b.transpose(rows, perm=(1, 0))]).result
