@@ -98,7 +98,7 @@ class Triangle:
         return self.forest.dom.in_order(found)
 
     def _decided(self, test: Value) -> bool | None:
-        """What a comparison of the counters gives where ``j < i``."""
+        """The outcome of a comparison of the counters where ``j < i``, if it is known."""
         op = test.op
         if op is None or op.name not in OPPOSITE or op.operands[0].type != self.i.type:
             return None
