@@ -26,6 +26,7 @@ from .passes.algebra.dot_products import dot_products
 from .passes.algebra.doubled_halves import doubled_halves
 from .passes.algebra.index_bounds import index_bounds
 from .passes.algebra.outer_products import outer_products
+from .passes.algebra.rank_one_updates import rank_one_updates
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
@@ -270,6 +271,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dead_stores", _then(dead_stores, _SIMPLIFY, _DCE)),
     ("optimized", "scalar_promotion", Step(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
+    ("optimized", "rank_one_updates", _on_nests(rank_one_updates)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", Step(zero_init_elimination)),
     ("optimized", "batch", Step(batch)),
@@ -330,7 +332,8 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset("""
     similar_loops recursion_batching scalarise interchange matrix_products packing panels partial_sums privatisation
-    batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion if_conversion
+    rank_one_updates batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion
+    if_conversion
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
