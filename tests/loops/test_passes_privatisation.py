@@ -221,7 +221,19 @@ def backwards(x: Any, w: Any) -> float:
     return total
 
 
-@pytest.mark.parametrize("f", [earlier, below, backwards])
+def three_deep(x: Any, w: Any) -> float:
+    """Made outside of two loops, neither of which reads it."""
+    s, total = np.zeros(len(x)), 0.0
+    for h in range(len(w)):
+        for i in range(len(x)):
+            for j in range(i + 1):
+                s[j] = x[i] * w[j] + h
+            for j in range(i + 1):
+                total += s[j] * s[i - j] * w[h]
+    return total
+
+
+@pytest.mark.parametrize("f", [earlier, below, backwards, three_deep])
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
 def test_a_part_that_is_filled_is_private(f: Callable[..., float], n: int) -> None:
     rng = np.random.default_rng(n)
@@ -278,7 +290,19 @@ def seen_behind(x: Any, w: Any) -> float:
     return total + s[len(x) - 1]
 
 
-@pytest.mark.parametrize("f", [kept_beyond, kept_before, shorter, seen_behind])
+def seen_between(x: Any, w: Any) -> float:
+    s, total = np.ones(len(x)), 0.0
+    for h in range(len(w)):
+        total += s[len(x) - 1] * w[h]
+        for i in range(len(x) - 1):
+            for j in range(i + 1):
+                s[j] = x[i] * w[j] + h
+            total += s[i]
+        s[len(x) - 1] += x[h]
+    return total
+
+
+@pytest.mark.parametrize("f", [kept_beyond, kept_before, shorter, seen_behind, seen_between])
 def test_elements_outside_of_the_part_stay(f: Callable[..., float]) -> None:
     rng = np.random.default_rng(3)
     x, w = rng.normal(0.0, 0.7, 6), rng.uniform(-0.9, 0.9, 6)

@@ -39,7 +39,7 @@ from ..analysis.affine import Affine
 from ..analysis.facts import Walk
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Prover, Ranges
-from .scratch_uses import Region, Sizes
+from .scratch_uses import Left, Region, Sizes
 
 MOST_AXES = 2
 
@@ -89,6 +89,7 @@ class Scratch:
         self.known: Counted | None = None
         self.store: Op | None = None
         self.reads: dict[Op, int] = {}
+        self.origin: Value | None = None
 
     def may_be_private(self) -> bool:
         """True if the array may be private but for what is to be proved of ``reads``."""
@@ -103,20 +104,22 @@ class Scratch:
     # --- members ------------------------------------------------------------------------------------
 
     def _find_members(self) -> bool:
-        """Find the members; returns False if one leaves the loop, changes places, or meets another array."""
+        """Find the members; returns False if one is read behind the loop, changes places, or meets another array."""
         region, todo = self.region, [self.param]
+        leaving: list[Value] = []
         while todo:
             v = todo.pop()
             found = [op.result for op in region.users.get(v, ()) if op.name in CONSUMING and op.operands[0] is v]
             for e, q in region.passed.get(v, ()):
-                if e.block not in region.blocks or e.block is region.loop.head and q is not self.param:
+                if e.block is region.loop.head and q is not self.param:
                     return False
-                found.append(q)
+                (found if e.block in region.blocks else leaving).append(q)
             new = [q for q in found if q not in self.members]
             self.members.update(dict.fromkeys(new))
             todo += new
-        return all(e.argument(v) in self.members for v in self._params() for _, e in region.incoming[v.block]) and \
-            region.loop.back_edge().argument(self.param) in self.members
+        self.origin = Left(region, self.param, self.members, leaving).origin
+        return self.origin is not None and region.loop.back_edge().argument(self.param) in self.members and \
+            all(e.argument(v) in self.members for v in self._params() for _, e in region.incoming[v.block])
 
     def _params(self) -> list[Value]:
         """The members that are parameters of other blocks than the head, in the order of the blocks."""
@@ -249,8 +252,7 @@ class Scratch:
 
     def make_private(self) -> None:
         """Begin each iteration with an array that has no contents."""
-        p, loop = self.param, self.region.loop
-        outside = loop.entry_edge().argument(p)
+        p, loop, outside = self.param, self.region.loop, self.origin
         assert loop.preheader is not None and outside is not None and isinstance(p.type, Array)
         users = [op for op in ops_of(self.region.blocks) if p in op.used()]
         before, after = loop.preheader, loop.head
@@ -317,7 +319,7 @@ class Part(Scratch):
     def make_private(self) -> None:
         """Enter the filling loop with an array that ends behind the part, and pass by with an empty one."""
         assert self.filling is not None and self.filling.preheader is not None and self.known is not None
-        outside, before = self.region.loop.entry_edge().argument(self.param), self.filling.preheader
+        outside, before = self.origin, self.filling.preheader
         assert outside is not None and isinstance(self.param.type, Array)
         for op in dict.fromkeys(op for v in self.members for op in self.region.users.get(v, ()) if op.name == "dim"):
             op.replace_uses({op.operands[0]: outside})
@@ -330,12 +332,12 @@ class Part(Scratch):
         entry = self.filling.entry_edge()
         for q in self.filling.head.params:
             if q in self.members:
-                entry.args[q.index] = self._empty(before, size)
+                entry.args[q.index - entry.offset] = self._empty(before, size)
         for v in self.complete:
             for source, e in self.region.incoming[v.block] if v.op is None else ():
                 if e.argument(v) in self.untouched:
                     zero = _emit(source, len(source.ops), "const", [], I64, value=0, type=I64)
-                    e.args[v.index] = self._empty(source, zero)
+                    e.args[v.index - e.offset] = self._empty(source, zero)
 
     def _empty(self, block: Block, size: Value) -> Value:
         kind = self.param.type

@@ -30,6 +30,51 @@ class Region:
                 self.incoming.setdefault(e.block, []).append((op.block, e))
                 for q, a in e.passed():
                     self.passed.setdefault(a, []).append((e, q))
+        self.all: tuple[dict[Value, list[Op]], dict[Value, list[Value]]] | None = None
+
+    def everywhere(self) -> tuple[dict[Value, list[Op]], dict[Value, list[Value]]]:
+        """The ops of the whole function that have a value as an operand, and the parameters that receive it."""
+        if self.all is None:
+            users: dict[Value, list[Op]] = {}
+            passed: dict[Value, list[Value]] = {}
+            for op in self.loop.head.func.all_ops():
+                for v in dict.fromkeys(op.operands):
+                    users.setdefault(v, []).append(op)
+                for q, a in (pair for e in op.edges for pair in e.passed()):
+                    passed.setdefault(a, []).append(q)
+            self.all = users, passed
+        return self.all
+
+
+class Left:
+    """What becomes of an array behind a loop that carries it as ``param``: nothing, if only this loop sees it again.
+
+    ``origin``: the array that the loop is first entered with, however many loops are around it, or None if something
+    reads what the loop has left.
+    """
+
+    def __init__(self, region: Region, param: Value, members: dict[Value, None], leaving: list[Value]) -> None:
+        entered = region.loop.entry_edge().argument(param)
+        self.origin = entered
+        if not leaving:
+            return
+        users, passed = region.everywhere()
+        seen, todo = dict.fromkeys(leaving), list(leaving)
+        others: set[Value] = set()
+        while todo:
+            v = todo.pop()
+            targets = [q for q in passed.get(v, ()) if q is not param]
+            given = region.dom.arguments(v)
+            if users.get(v) or None in given or any(q.block in region.blocks for q in targets):
+                self.origin = None
+                return
+            new = [q for q in targets if q not in seen]
+            seen.update(dict.fromkeys(new))
+            todo += new
+            others |= {a for a in given if a is not None and a not in members}
+        if entered in seen:
+            first = others - seen.keys()
+            self.origin = first.pop() if len(first) == 1 else None
 
 
 class Sizes:
