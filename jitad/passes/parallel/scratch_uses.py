@@ -1,4 +1,4 @@
-"""What ``privatisation`` asks of a loop and of sizes: the uses of values, and sizes that are one value."""
+"""The uses of values in a loop and behind it, and sizes that are one value, for ``privatisation``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Region:
 
 
 class Left:
-    """What becomes of an array behind a loop that carries it as ``param``: nothing, if only this loop sees it again.
+    """The way of an array behind a loop that carries it as ``param``, which may lead nowhere but into the loop again.
 
     ``origin``: the array that the loop is first entered with, however many loops are around it, or None if something
     reads what the loop has left.
