@@ -307,3 +307,77 @@ def test_a_loop_behind_conditions_that_do_not_change() -> None:
     with pytest.raises(IndexError, match="index 50 is out of bounds for axis 0 with size 50"):
         compiled(X, e[:50], 1e-10)
     assert masked(compiled, X, e, 1e-10)
+
+
+def orbits(re: Any, im: Any, limit: int) -> int:
+    inside = 0
+    for i in range(len(re)):
+        x, y, k = 0.0, 0.0, 0
+        while k < limit and x * x + y * y <= 4.0:
+            x, y = x * x - y * y + re[i], 2.0 * x * y + im[i]
+            k += 1
+        if k == limit:
+            inside += 1
+    return inside
+
+
+def escapes(n: int, limit: int) -> Any:
+    """Elements of rows, at points that follow from the counters."""
+    out = np.zeros((n, n))
+    for a in range(n):
+        for c in range(n):
+            x, y, k = 0.0, 0.0, 0
+            while k < limit and x * x + y * y <= 4.0:
+                x, y = x * x - y * y + 2.6 * c / n - 2.0, 2.0 * x * y + 2.4 * a / n - 1.2
+                k += 1
+            out[a, c] = k
+    return out
+
+
+def steps_sum(y0: Any) -> float:
+    """A step size for each element, with a branch in the loop."""
+    total = 0.0
+    for i in range(len(y0)):
+        y, t, h = y0[i], 0.0, 0.1
+        while t < 1.0:
+            error = abs((y + h * y) ** 2 - y * y) * h
+            if error < 1e-2:
+                y -= h * y * y
+                t += h
+                h *= 1.5
+            else:
+                h *= 0.5
+        total += y
+    return total
+
+
+def divides_some(x: Any, k: Any) -> float:
+    """A division by zero on the side that an element does not take."""
+    total = 0.0
+    for i in range(len(x)):
+        v, n, m = x[i], 0, k[i]
+        while v < 10.0:
+            if m != 0:
+                n += 100 // m
+            v = v * 1.5 + math.exp(-v) + 0.1
+        total += v + n
+    return total
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 31, 32, 50])
+def test_arithmetic_until_a_condition_holds(n: int) -> None:
+    """The last chunk overlaps the one before, and adds nothing twice."""
+    rng = np.random.default_rng(n)
+    re, im, y = rng.uniform(-2, 0.6, n), rng.uniform(-1.2, 1.2, n), rng.uniform(0.1, 5, n)
+    k = rng.integers(0, 4, n)
+    for f, args in ((orbits, (re, im, 40)), (escapes, (n, 20)), (steps_sum, (y,)), (divides_some, (y, k))):
+        g = jit(f)
+        np.testing.assert_allclose(g(*args), f(*args), rtol=1e-14)
+        assert n == 1 or masked(g, *args)               # one element has a version of its own
+
+
+def test_states_are_vectors() -> None:
+    """Their number is known, so that they stay in registers."""
+    y = np.linspace(0.1, 5, 40)
+    assert "f64[16]" in jit(steps_sum).inspect("optimized", y)
+    assert "select <16 x i1>" in jit(steps_sum).inspect("llvm", y)

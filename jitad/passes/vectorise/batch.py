@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array, dims_of, is_float_scalar
+from ...ir.types import I64, dims_of, dtype_of, is_float_scalar
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .batch_rules import NoRows, Rows
@@ -96,18 +96,21 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
 # --- what a loop stores and adds up, for ``predicate`` too -------------------------------------------------
 
 def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
-    """The ops that store element ``it`` of a carried array.
+    """The ops that store an element of a carried array for each iteration: one index is the counter, others are fixed.
 
     ``None`` if the loop carries another value that is not among ``others``, or uses such an array otherwise.
     """
-    head, found = loop.head, set()
+    head, found = loop.head, set[Op]()
     used = users(ops_of(loop.blocks))
     for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
         only = used.get(p, [])
         if p in others:
             continue
         if len(only) != 1 or only[0].name != "set" or only[0].operands[0] is not p or back is not only[0].result or \
-                only[0].operands[2:] != [head.params[0]] or any(op.name != "branch" for op in used[back]):
+                any(op.name != "branch" for op in used[back]):
+            return None
+        at = only[0].operands[2:]
+        if at.count(head.params[0]) != 1 or any(v.block in loop.blocks for v in at if v is not head.params[0]):
             return None
         found.add(only[0])
     return found
@@ -131,6 +134,39 @@ def sums_of(loop: Loop) -> dict[Op, Value]:
 def _adds_to(op: Op, v: Value) -> bool:
     return op.name in ("add", "sub") and op.operands.count(v) == 1 and (op.name == "add" or op.operands[0] is v) \
         and (v.type is I64 or is_float_scalar(v.type))
+
+
+def select_terms(loop: Loop) -> None:
+    """Let a sum of integers be ``total + (select c, t, 0)`` instead of ``select c, total + t, total``.
+
+    ``if_conversion`` does so for floats; as for integers, LLVM recognises both.
+    """
+    readers = users(ops_of(loop.blocks))
+    for total, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
+        choice = back.op
+        if choice is None or choice.name != "select" or total.type is not I64 or choice.block not in loop.blocks:
+            continue
+        for k, (kept, added) in enumerate((choice.operands[1:], choice.operands[:0:-1])):
+            op = added.op
+            if kept is total and op is not None and op.name == "add" and op.operands.count(total) == 1 and \
+                    readers[added] == [choice] and {*readers[total]} == {op, choice}:
+                term = op.operands[op.operands[0] is total]
+                zero = Op("const", (), [I64], {"value": 0, "type": I64}, loc=choice.loc)
+                sides = [zero.result, term] if k == 0 else [term, zero.result]
+                chosen = Op("select", [choice.operands[0], *sides], [I64], loc=choice.loc)
+                _put_before(choice, [zero, chosen])
+                choice.name, choice.operands = "add", [total, chosen.result]
+                if op.block is not None:
+                    op.block.ops.remove(op)
+                break
+
+
+def _put_before(op: Op, new: list[Op]) -> None:
+    assert op.block is not None
+    at = op.block.ops.index(op)
+    op.block.ops[at:at] = new
+    for each in new:
+        each.block = op.block
 
 
 def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value]
@@ -161,11 +197,43 @@ def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], para
 
 
 def store(rows: Rows, op: Op, array: Value) -> Value:
-    """Emit the store of a chunk's elements; returns the updated array."""
-    b, value = rows.b, rows.all_of(op.operands[1])
-    assert isinstance(array.type, Array)
-    rest = [n for _ in array.type.dims[1:] for n in (b.const(0), rows.one)]
-    return b.set_slice(array, value, rows.start, rows.one, *rest)
+    """Emit the store of the elements of a chunk; returns the updated array."""
+    b, at = rows.b, op.operands[2:]
+    values = rows.all_of(op.operands[1])
+    shape = [rows.length if v is rows.iv else rows.one for v in at] + rows.inner(values)
+    spec = [x for v in at for x in (rows.start if v is rows.iv else v, rows.one)]
+    spec += [x for _ in rows.inner(values) for x in (b.const(0), rows.one)]
+    return b.set_slice(array, b.reshape(values, *shape) if len(at) > 1 else values, *spec)
+
+
+def add_up_all(b: Builder, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value],
+               length: int, done: Value | None) -> dict[Value, Value]:
+    """Emit the additions of the terms of a chunk of known ``length`` without a loop; returns the new totals.
+
+    ``done``: how many of its iterations an earlier chunk has executed.
+    """
+    chains, found = dict[Value, list[Op]](), dict[Value, Value]()
+    for op, total in sums.items():
+        chains.setdefault(total if total in params else next(v for v, c in chains.items() if c[-1].result is total),
+                          []).append(op)
+    for start, chain in chains.items():
+        now, given = params[start], {op: _new_terms(b, op, terms[op], done) for op in chain}
+        free = all(op.attrs.get("acc") for op in chain)
+        for lane in range(1 if free else length):
+            for op in chain:
+                term = b.emit("sum", given[op], axes=(0,), acc=True) if free else b.get(given[op], b.const(lane))
+                now = b.emit_op(op.name, [now, term], **op.attrs).result
+        found[chain[-1].result] = now
+    return found
+
+
+def _new_terms(b: Builder, op: Op, terms: Value, done: Value | None) -> Value:
+    """The terms of an addition or a subtraction, with zeros for the elements that have been executed before."""
+    if done is None:
+        return terms
+    dtype = dtype_of(terms.type)
+    zero = b.const(-0.0 if dtype.is_float and op.name == "add" else 0, dtype)
+    return b.select(b.ge(b.iota(b.dim(terms, axis=0)), done), terms, zero)
 
 
 def _outside(rows: Rows, new: dict[Value, Value], head: Block, v: Value) -> Value:
