@@ -265,6 +265,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", Step(batch)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "predicate", Step(predicate)),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", Step(partial_sums)),

@@ -55,7 +55,7 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
     assert leave is not None
     sums = sums_of(loop)
     stores = stores_of(loop, set(sums.values()))
-    if stores is None:
+    if stores is None or any(op.name != "set" or op.operands[0] is not array for op, array in stores.items()):
         return
     count = len(func.blocks)
     chunks = func.new_block(head.name)
@@ -95,24 +95,50 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
 
 # --- what a loop stores and adds up, for ``predicate`` too -------------------------------------------------
 
-def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
-    """The ops that store an element of a carried array for each iteration: one index is the counter, others are fixed.
+def stores_of(loop: Loop, others: Collection[Value] = ()) -> dict[Op, Value] | None:
+    """The ops that store to an element of a carried array for each iteration, or add to it, with the array.
 
-    ``None`` if the loop carries another value that is not among ``others``, or uses such an array otherwise.
+    One index is the counter, others are fixed.  Each array is either stored to or added to.  It may be passed past an
+    op by another edge.  ``None`` if the loop carries another value that is not among ``others``, or uses such an array
+    otherwise.
     """
-    head, found = loop.head, set[Op]()
-    used = users(ops_of(loop.blocks))
-    for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
-        only = used.get(p, [])
-        if p in others:
-            continue
-        if len(only) != 1 or only[0].name != "set" or only[0].operands[0] is not p or back is not only[0].result or \
-                any(op.name != "branch" for op in used[back]):
-            return None
-        at = only[0].operands[2:]
-        if at.count(head.params[0]) != 1 or any(v.block in loop.blocks for v in at if v is not head.params[0]):
-            return None
-        found.add(only[0])
+    found, used = dict[Op, Value](), users(ops_of(loop.blocks))
+    for p, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
+        if p not in others:
+            chain = _updates(loop, p, used)
+            if len({op.name for op in chain}) != 1 or back not in passed_on(loop, chain[-1].result, used):
+                return None
+            found |= dict.fromkeys(chain, p)
+    return found
+
+
+def _updates(loop: Loop, p: Value, used: Mapping[Value, list[Op]]) -> list[Op]:
+    """The updates of a carried array, in order; none if it is used otherwise."""
+    found: list[Op] = []
+    now: Value | None = p
+    while now is not None:
+        readers = {op for v in passed_on(loop, now, used) for op in used.get(v, ()) if not op.edges or v in op.operands}
+        if len(readers) > 1:
+            return []
+        now = None
+        for op in readers:
+            at, iv = op.operands[2:], loop.head.params[0]
+            if op.name not in ("set", "add_at") or op.operands[0] is op.operands[1] or at.count(iv) != 1 or any(
+                    v.block in loop.blocks for v in at if v is not iv):
+                return []
+            found.append(op)
+            now = op.result
+    return found
+
+
+def passed_on(loop: Loop, v: Value, used: Mapping[Value, list[Op]]) -> list[Value]:
+    """A value and the parameters in the loop, but for its head, to which edges pass it."""
+    found = [v]
+    for x in found:
+        for op in used.get(x, ()):
+            for edge in op.edges:
+                found += [q for q, a in edge.passed() if a is x and edge.block in loop.blocks
+                          and edge.block is not loop.head and q not in found]
     return found
 
 
@@ -196,14 +222,20 @@ def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], para
     return {v: done.add_param(v.type, v.hint) for v in ends}
 
 
-def store(rows: Rows, op: Op, array: Value) -> Value:
-    """Emit the store of the elements of a chunk; returns the updated array."""
+def store(rows: Rows, op: Op, array: Value, done: Value | None = None) -> Value:
+    """Emit the update of the elements of a chunk by ``op``; returns the array.
+
+    ``done``: for how many of them an earlier chunk has executed it.
+    """
     b, at = rows.b, op.operands[2:]
     values = rows.all_of(op.operands[1])
+    if op.name == "add_at":
+        values = _new_terms(b, op, values, done)
     shape = [rows.length if v is rows.iv else rows.one for v in at] + rows.inner(values)
     spec = [x for v in at for x in (rows.start if v is rows.iv else v, rows.one)]
     spec += [x for _ in rows.inner(values) for x in (b.const(0), rows.one)]
-    return b.set_slice(array, b.reshape(values, *shape) if len(at) > 1 else values, *spec)
+    name = "add_slice" if op.name == "add_at" else "set_slice"
+    return b.emit_op(name, [array, b.reshape(values, *shape) if len(at) > 1 else values, *spec], **op.attrs).result
 
 
 def add_up_all(b: Builder, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value],
@@ -232,7 +264,7 @@ def _new_terms(b: Builder, op: Op, terms: Value, done: Value | None) -> Value:
     if done is None:
         return terms
     dtype = dtype_of(terms.type)
-    zero = b.const(-0.0 if dtype.is_float and op.name == "add" else 0, dtype)
+    zero = b.const(-0.0 if dtype.is_float and op.name != "sub" else 0, dtype)
     return b.select(b.ge(b.iota(b.dim(terms, axis=0)), done), terms, zero)
 
 

@@ -7,12 +7,14 @@ from fractions import Fraction
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import BOOL, I64, Array, Scalar, dtype_of
+from ...ir.types import BOOL, I64, Array, Scalar, Stack, dtype_of
+from ...ir.uses import ops_of, users
 from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .batch import add_up_all, store
-from .batch_rules import NoRows, Rows
+from .batch import add_up_all, passed_on, store
+from .batch_rules import NoRows, Rows, check_sizes
 
+_FREE = ("const", "undef", "stack_empty")
 Mask = Value | None                       # a bool for each element; ``None``: all are active
 
 
@@ -24,12 +26,13 @@ class MaskedChunks:
     ``incoming``: the edges to a block so far, each with mass, mask and arguments.
     """
 
-    def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op],
+    def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: dict[Op, Value],
                  sums: dict[Op, Value], decided: dict[Value, int]) -> None:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
         self.sums, self.decided = sums, decided
         self.whole: set[Loop] = set()                  # the inner loops that all elements enter
         self.terms: dict[Op, Value] = {}               # addition → rows of its terms
+        self.frames: dict[Value, list[Value]] = {}     # stack → rows of numbers that are how many frames are on it
         self.order = forest.dom.in_order(loop.blocks)
         self.mass: dict[Block, Fraction] = {}
         self.masks: dict[Block, Mask] = {}
@@ -48,6 +51,8 @@ class MaskedChunks:
         self.skipped = {known.next.op, test.op}
         self.checked: list[Op] = []                    # the checks that the counter is below a size
         self.new: dict[Value, Value] = {known.next: known.trip}
+        last, used = {array: op for op, array in stores.items()}, users(ops_of(loop.blocks))
+        self.updated = {v: array for array, op in last.items() for v in passed_on(loop, op.result, used)}
 
     def run(self) -> Edge:
         """Emit the loop over chunks; nothing else changes, except that ops are added to the preheader.
@@ -63,7 +68,7 @@ class MaskedChunks:
         if self.sums:
             self.new |= add_up_all(b, self.sums, self.terms, self.params, LANES, self.done)
         leaving = [self._outside(v) for v in loop.exit_edge().args]
-        again = [b.add(self.it, 1), *(self.new[v] for v in loop.back_edge().args[1:])]
+        again = [b.add(self.it, 1), *map(self._outside, loop.back_edge().args[1:])]
         before = Builder(loop.preheader, loop.preheader.term.loc)
         count = before.floordiv(before.add(self.known.trip, LANES - 1), LANES)
         end = b.block
@@ -72,6 +77,8 @@ class MaskedChunks:
         return end.term.edges[1]
 
     def _outside(self, v: Value) -> Value:
+        if v in self.updated:
+            return self.params[self.updated[v]]
         if v in self.new:
             return self.new[v]
         if v.block in self.loop.blocks:
@@ -103,7 +110,8 @@ class MaskedChunks:
             if op in self.stores:
                 if not all_active:
                     raise NoRows
-                self.new[op.result] = store(self.rows, op, self.params[op.operands[0]])
+                array = self.stores[op]
+                self.params[array] = store(self.rows, op, self.params[array], self.done)
             elif op in self.sums and all_active:
                 self.terms[op] = self.rows.all_of(op.operands[op.operands[0] is self.sums[op]])
             elif all_active and self._is_bounds_check(op):
@@ -111,10 +119,25 @@ class MaskedChunks:
                     self._check_all()
             elif op.name == "check" and self.checked:
                 raise NoRows                             # its order with the earlier checks would change
-            elif all_active or OPS[op.name].elementwise or op.name in ("const", "undef") or self._is_column(op, block):
+            elif op.name in ("push", "pop"):
+                self._frame(op, block)
+            elif all_active or OPS[op.name].elementwise or op.name in _FREE or self._is_column(op, block):
                 self.rows.add(op)
             else:
                 raise NoRows
+
+    def _frame(self, op: Op, block: Block) -> None:
+        """Push or pop a frame of rows, in each iteration of an inner loop: see ``_frames``."""
+        rows, below = self.rows, self.rows.flat(op.operands[0])
+        values = op.operands[1:] if op.name == "push" else op.results[1:]
+        if self.mass[block] != 1 or self.forest.innermost[block] is self.loop or any(
+                not isinstance(v.type, Scalar) for v in values):
+            raise NoRows
+        if op.name == "push":
+            rows.same[op.result] = self.b.push(below, *map(rows.all_of, values))
+        else:
+            rows.same[op.results[0]], found = self.b.pop(below, [Array(dtype_of(v.type), (LANES,)) for v in values])
+            rows.rows.update(zip(values, found))
 
     def _reads_counter(self, op: Op) -> bool:
         """True if an op computes with the number of the element."""
@@ -147,22 +170,10 @@ class MaskedChunks:
         return op.name == "lt" and op.operands[0] is self.known.iv and op.operands[1].block not in self.loop.blocks
 
     def _check_all(self) -> None:
-        """Emit the checks of a chunk: it must end below every size.
-
-        If it does not, the first element out of bounds has the size as its index.  Of several sizes, the least fails
-        first; of equal ones, that of the first check.
-        """
-        b = self.b
+        """Emit the checks that the counter is below sizes, for the whole chunk."""
         self.checked = [op for block in self.order if self.forest.innermost[block] is self.loop for op in block.ops
                         if op.name == "check" and self._is_bounds_check(op)]
-        sizes = [op.operands[0].op.operands[1] for op in self.checked if op.operands[0].op is not None]
-        for k, (op, size) in enumerate(zip(self.checked, sizes)):
-            with b.located(op.loc):
-                holds = b.le(b.add(self.rows.start, self.rows.length), size)
-                for other in dict.fromkeys(sizes[k + 1:]):
-                    holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
-                b.emit_op("check", [holds, *(size if v is self.known.iv else self._outside(v)
-                                             for v in op.operands[1:])], **op.attrs)
+        check_sizes(self.rows, self.checked, self._outside)
 
     def _start(self, block: Block) -> None:
         """Emit the start of a block: its active mask, and its parameters."""
@@ -188,6 +199,8 @@ class MaskedChunks:
     def _set_param(self, p: Value, args: list[tuple[Mask, Value]]) -> None:
         """Set a parameter: each element selects the argument of the edge that it takes."""
         first = args[-1][1]
+        if p in self.updated:
+            return
         if all(v is first for _, v in args) and first not in self.rows.rows:
             self.rows.same[p] = self.rows.flat(first)
             return
@@ -233,36 +246,49 @@ class MaskedChunks:
 
     def _inner(self, loop: Loop) -> None:
         """Emit an inner loop, which repeats while any element is active; inactive elements keep their values."""
-        b, incoming = self.b, self.incoming.get(loop.head, [])
-        if loop.exit is None or loop.latch is None or len(incoming) != 1 or any(
-                not isinstance(p.type, Scalar) for p in loop.head.params):
+        b, rows, incoming = self.b, self.rows, self.incoming.get(loop.head, [])
+        if loop.exit is None or loop.latch is None or len(incoming) != 1:
             raise NoRows
         mass, m, args = incoming[0]
-        alike = self._alike(loop, args)                      # counters; all others have rows
-        first = [self.rows.flat(v) if k in alike else self.rows.all_of(v) for k, v in enumerate(args)]
+        back = self._back(loop, args)                        # of the reverse sweep: the frames that each element has
+        flat = self._alike(loop, args) if back is None else {k for k, p in enumerate(loop.head.params) if p in back}
+        flat |= {k for k, p in enumerate(loop.head.params) if isinstance(p.type, Stack)}
+        first = [rows.flat(v) if k in flat else rows.all_of(v) for k, v in enumerate(args)]
+        if back is not None:
+            ((count, trips),) = back.items()
+            first[count.index] = b.emit("max", trips, axes=(0,))
         if m is None:
             self.whole.add(loop)
         body = self.func.new_block(loop.head.name)
         enter, skip = self._enter(body, first, m)
         states = [body.add_param(v.type) for v in first]
-        active = body.add_param(Array(BOOL, (LANES,)), "active")
+        active = inside = body.add_param(Array(BOOL, (LANES,)), "active")
         b.at(body)
         for k, (p, state) in enumerate(zip(loop.head.params, states)):
-            (self.rows.same if k in alike else self.rows.rows)[p] = state
+            (rows.same if k in flat else rows.rows)[p] = state
+        if back is not None:
+            active = b.and_(inside, b.ge(trips, states[count.index]))
         self.mass[loop.head], self.masks[loop.head] = Fraction(1), active
         self._blocks(loop)
         if self.mass[loop.latch] != 1:
             raise NoRows
-        following = [self.rows.flat(v) if k in alike else b.select(active, self.rows.all_of(v), old)
-                     for k, (v, old) in enumerate(zip(loop.back_edge().args, states))]
-        more = b.and_(active, self._repeats(loop))
-        following.append(more)
+        following = [states[k] if p in (back or ()) else rows.flat(v) if k in flat else
+                     b.select(active, rows.all_of(v), states[k])
+                     for k, (p, v) in enumerate(zip(loop.head.params, loop.back_edge().args))]
+        if back is None:
+            inside = b.and_(active, self._repeats(loop))
+            more = b.emit("any", inside, axes=(0,))
+        else:
+            following[count.index] = b.sub(states[count.index], 1)
+            more = b.gt(following[count.index], 0)
+        following.append(inside)
         left = self._results(loop, body, enter, active, following)
-        b.branch(b.emit("any", more, axes=(0,)), body, following, self.func.new_block("exit"), list(left.values()))
+        b.branch(more, body, following, self.func.new_block("exit"), list(left.values()))
         self._behind(body, skip, left)
         for v in loop.exit_edge().args:
             if v.block in loop.blocks and v not in left:
-                self.rows.same[v] = b.undef(v.type) if _is_undef(v) else b.again(self.rows.flat(v))
+                rows.same[v] = b.undef(v.type) if _is_undef(v) else b.again(rows.flat(v))
+        self._note_frames(loop, args)
         self._edge(loop.exit_edge(), mass, m)
 
     def _enter(self, body: Block, first: list[Value], m: Mask) -> tuple[Block, Block | None]:
@@ -287,8 +313,9 @@ class MaskedChunks:
         rows, found = self.rows, dict[Value, Value]()
         carried = {rows.rows[v]: now for v, now in zip(loop.back_edge().args, following) if v in rows.rows}
         for v in dict.fromkeys(v for v in loop.exit_edge().args if v.block in loop.blocks):
-            if not isinstance(v.type, Scalar):
-                raise NoRows
+            if isinstance(v.type, Stack):
+                found[v] = rows.flat(v)
+                continue
             if v not in rows.rows and (rows.flat(v).const is not None or _is_undef(v)):
                 continue                                         # the same for all, whenever they leave
             now = rows.all_of(v)
@@ -302,19 +329,64 @@ class MaskedChunks:
 
     def _behind(self, body: Block, skip: Block | None, left: dict[Value, Value]) -> None:
         """Place the builder behind an inner loop, with its results: elements that skip it read none."""
-        b, rows = self.b, self.rows.rows
+        b = self.b
         assert body.term is not None
         after = body.term.edges[1].block
-        rows |= {v: after.add_param(state.type) for v, state in left.items()}
+        results = [after.add_param(state.type) for state in left.values()]
         if skip is not None:
             joined = self.func.new_block("after")
             b.at(after)
-            b.jump(joined, [rows[v] for v in left])
-            rows |= {v: joined.add_param(state.type) for v, state in left.items()}
+            b.jump(joined, results)
+            results = [joined.add_param(v.type) for v in results]
             b.at(skip)
             b.jump(joined, [_zeros(skip, state) for state in left.values()])
             after = joined
+        for v, result in zip(left, results):
+            (self.rows.same if isinstance(v.type, Stack) else self.rows.rows)[v] = result
         b.at(after)
+
+    # --- frames of the reverse sweep ------------------------------------------------------------------
+
+    def _note_frames(self, loop: Loop, args: list[Value]) -> None:
+        """Note how many frames each element has on a stack that a loop makes: one for each of its iterations.
+
+        A parameter counts these from 0, and its last value leaves the loop.
+        """
+        again = loop.back_edge().args
+        pushed = {op.result for block in loop.blocks for op in block.ops if op.name == "push"}
+        counts = [self.rows.rows[v] for p, first, v in zip(loop.head.params, args, again)
+                  if first.const == 0 and _is_next(v, p) and v in self.rows.rows and v in loop.exit_edge().args]
+        for p, first, v in zip(loop.head.params, args, again):
+            if {v} == pushed and v.op is not None and v.op.operands[0] is p and v in loop.exit_edge().args and \
+                    first.op is not None and first.op.name == "stack_empty":
+                self.frames[self.rows.flat(v)] = counts
+
+    def _back(self, loop: Loop, args: list[Value]) -> dict[Value, Value] | None:
+        """The counter of a loop that pops the frames of each element, and how many these are; None for other loops.
+
+        An element waits until the frames are popped that only others have.  So the counter may not be read.
+        """
+        pops = [op for block in loop.blocks for op in block.ops if op.name == "pop"]
+        if not pops:
+            return None
+        again, used = loop.back_edge().args, users(ops_of(loop.blocks))
+        assert loop.latch is not None and loop.latch.term is not None
+        term, (pop, *others) = loop.latch.term, pops
+        test, stack = term.operands[0].op, pop.operands[0]
+        if others or pop.attrs.get("zeros") or stack.owner is not loop.head or test is None or test.name != "lt" or \
+                again[stack.index] is not pop.results[0] or term.edges[0].block is not loop.head:
+            raise NoRows
+        following, trip = test.operands
+        count = next((p for p, v in zip(loop.head.params, again) if v is following and _is_next(v, p)), None)
+        trips = self.rows.rows.get(trip)
+        if count is None or args[count.index].const != 0 or following.op is None or \
+                used[count] != [following.op] or {*used[following]} != {test, term} or used[test.result] != [term] or \
+                following in loop.exit_edge().args or pop.results[0] in loop.exit_edge().args or \
+                not any(trips is found for found in self.frames.get(self.rows.flat(args[stack.index]), ())):
+            raise NoRows
+        assert trips is not None
+        self.skipped |= {following.op, test}
+        return {count: trips}
 
     def _alike(self, loop: Loop, args: list[Value]) -> set[int]:
         """The parameters that count, by the same steps from the same start, and do not leave the loop."""
@@ -338,11 +410,19 @@ class MaskedChunks:
         return c if loop.latch.term.edges[0].block is loop.head else self.b.not_(c)
 
 
+def _is_next(v: Value, p: Value) -> bool:
+    """True if ``v`` is one more than ``p``."""
+    return p.type == I64 and v.op is not None and v.op.name == "add" and v.op.operands[0] is p and \
+        v.op.operands[1].const == 1
+
+
 def _is_undef(v: Value) -> bool:
     return v.op is not None and v.op.name == "undef"
 
 
 def _zeros(block: Block, like: Value) -> Value:
-    """Emit zeros at the end of a block, of the type of the rows ``like``."""
+    """Emit zeros at the end of a block, of the type of the rows ``like``, or an empty stack."""
     b = Builder(block)
+    if isinstance(like.type, Stack):
+        return b.stack_empty()
     return b.broadcast_to(b.const(0, dtype_of(like.type)), b.const(LANES))
