@@ -15,7 +15,7 @@ a loop of its own.  ``batch_rules.py`` has the rule of each op::
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
@@ -98,37 +98,55 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
 def stores_of(loop: Loop, others: Collection[Value] = ()) -> dict[Op, Value] | None:
     """The ops that store to an element of a carried array for each iteration, or add to it, with the array.
 
-    One index is the counter, others are fixed.  Each array is either stored to or added to.  It may be passed past an
-    op by another edge.  ``None`` if the loop carries another value that is not among ``others``, or uses such an array
-    otherwise.
+    One index is the counter, others are fixed.  Each array is either stored to or added to.  ``None`` if the loop
+    carries another value that is not among ``others``, or uses such an array otherwise.
     """
+    def stores(op: Op, array: Value) -> bool:
+        at, iv = op.operands[2:], loop.head.params[0]
+        return op.name in ("set", "add_at") and op.operands[0] is array and at.count(iv) == 1 and all(
+            v is iv or v.block not in loop.blocks for v in at)
     found, used = dict[Op, Value](), users(ops_of(loop.blocks))
-    for p, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
+    for p in loop.head.params[1:]:
         if p not in others:
-            chain = _updates(loop, p, used)
-            if len({op.name for op in chain}) != 1 or back not in passed_on(loop, chain[-1].result, used):
+            chain = _chain(loop, p, used, stores)
+            if len({op.name for op in chain}) != 1:
                 return None
             found |= dict.fromkeys(chain, p)
     return found
 
 
-def _updates(loop: Loop, p: Value, used: Mapping[Value, list[Op]]) -> list[Op]:
-    """The updates of a carried array, in order; none if it is used otherwise."""
-    found: list[Op] = []
-    now: Value | None = p
-    while now is not None:
-        readers = {op for v in passed_on(loop, now, used) for op in used.get(v, ()) if not op.edges or v in op.operands}
-        if len(readers) > 1:
-            return []
-        now = None
-        for op in readers:
-            at, iv = op.operands[2:], loop.head.params[0]
-            if op.name not in ("set", "add_at") or op.operands[0] is op.operands[1] or at.count(iv) != 1 or any(
-                    v.block in loop.blocks for v in at if v is not iv):
-                return []
-            found.append(op)
-            now = op.result
-    return found
+def sums_of(loop: Loop) -> dict[Op, Value]:
+    """The additions to, and subtractions from, carried numbers that are not read otherwise, with the total so far."""
+    return {op: total for chain in sum_chains(loop).values() for op, total in chain.items()}
+
+
+def sum_chains(loop: Loop) -> dict[Value, dict[Op, Value]]:
+    """The same for each of these numbers, in order."""
+    used = users(ops_of(loop.blocks))
+    chains = {p: _chain(loop, p, used, _adds_to) for p in loop.head.params[1:]}
+    return {p: chain for p, chain in chains.items() if chain}
+
+
+def _chain(loop: Loop, p: Value, used: Mapping[Value, list[Op]], fits: Callable[[Op, Value], bool]) -> dict[Op, Value]:
+    """The ops that lead from the parameter ``p`` to its next value, each with its operand; none if others read it.
+
+    Edges may pass the value on to parameters, past the last op too.
+    """
+    found, values, now = dict[Op, Value](), set[Value](), p
+    while True:
+        passed = passed_on(loop, now, used)
+        values.update(passed)
+        readers = {op for v in passed for op in used.get(v, ()) if not op.edges or v in op.operands}
+        if not readers:
+            break
+        op, *others = readers
+        operands = [v for v in op.operands if v in passed]
+        if others or len(operands) != 1 or not fits(op, operands[0]):
+            return {}
+        found[op], now = operands[0], op.result
+    mixed = any(q in values and q is not p and a not in values for block in loop.blocks if block.term is not None
+                for edge in block.term.edges for q, a in edge.passed())
+    return found if loop.back_edge().args[p.index] in passed and not mixed else {}
 
 
 def passed_on(loop: Loop, v: Value, used: Mapping[Value, list[Op]]) -> list[Value]:
@@ -139,21 +157,6 @@ def passed_on(loop: Loop, v: Value, used: Mapping[Value, list[Op]]) -> list[Valu
             for edge in op.edges:
                 found += [q for q, a in edge.passed() if a is x and edge.block in loop.blocks
                           and edge.block is not loop.head and q not in found]
-    return found
-
-
-def sums_of(loop: Loop) -> dict[Op, Value]:
-    """The additions to, and subtractions from, carried numbers that are not read otherwise, with the total so far."""
-    readers = users(ops_of(loop.blocks))
-    found: dict[Op, Value] = {}
-    for p, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
-        chain: dict[Op, Value] = {}
-        v: Value = p
-        while v is not back and len(readers.get(v, ())) == 1 and _adds_to(op := readers[v][0], v):
-            chain[op] = v
-            v = op.result
-        if chain and v is back and set(readers[v]) == {loop.latch and loop.latch.term}:
-            found |= chain
     return found
 
 
@@ -238,34 +241,30 @@ def store(rows: Rows, op: Op, array: Value, done: Value | None = None) -> Value:
     return b.emit_op(name, [array, b.reshape(values, *shape) if len(at) > 1 else values, *spec], **op.attrs).result
 
 
-def add_up_all(b: Builder, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value],
-               length: int, done: Value | None) -> dict[Value, Value]:
-    """Emit the additions of the terms of a chunk of known ``length`` without a loop; returns the new totals.
+def add_up_all(b: Builder, chains: Mapping[Value, Collection[Op]], terms: Mapping[Op, Value],
+               params: dict[Value, Value], length: int, done: Value | None) -> None:
+    """Emit the additions of the terms of a chunk of known ``length`` without a loop; updates the totals ``params``.
 
     ``done``: how many of its iterations an earlier chunk has executed.
     """
-    chains, found = dict[Value, list[Op]](), dict[Value, Value]()
-    for op, total in sums.items():
-        chains.setdefault(total if total in params else next(v for v, c in chains.items() if c[-1].result is total),
-                          []).append(op)
-    for start, chain in chains.items():
-        now, given = params[start], {op: _new_terms(b, op, terms[op], done) for op in chain}
+    for p, chain in chains.items():
+        given = {op: _new_terms(b, op, terms[op], done) for op in chain}
         free = all(op.attrs.get("acc") for op in chain)
         for lane in range(1 if free else length):
             for op in chain:
                 term = b.emit("sum", given[op], axes=(0,), acc=True) if free else b.get(given[op], b.const(lane))
-                now = b.emit_op(op.name, [now, term], **op.attrs).result
-        found[chain[-1].result] = now
-    return found
+                params[p] = b.emit_op(op.name, [params[p], term], **op.attrs).result
 
 
 def _new_terms(b: Builder, op: Op, terms: Value, done: Value | None) -> Value:
     """The terms of an addition or a subtraction, with zeros for the elements that have been executed before."""
-    if done is None:
-        return terms
+    return terms if done is None else terms_where(b, op, b.ge(b.iota(b.dim(terms, axis=0)), done), terms)
+
+
+def terms_where(b: Builder, op: Op, mask: Value, terms: Value) -> Value:
+    """The terms of an addition or a subtraction, with zeros that change no sum where the mask does not hold."""
     dtype = dtype_of(terms.type)
-    zero = b.const(-0.0 if dtype.is_float and op.name != "sub" else 0, dtype)
-    return b.select(b.ge(b.iota(b.dim(terms, axis=0)), done), terms, zero)
+    return b.select(mask, terms, b.const(-0.0 if dtype.is_float and op.name != "sub" else 0, dtype))
 
 
 def _outside(rows: Rows, new: dict[Value, Value], head: Block, v: Value) -> Value:

@@ -11,7 +11,7 @@ from ...ir.types import BOOL, I64, Array, Scalar, Stack, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .batch import add_up_all, passed_on, store
+from .batch import add_up_all, passed_on, store, terms_where
 from .batch_rules import NoRows, Rows, check_sizes
 
 _FREE = ("const", "undef", "stack_empty")
@@ -27,9 +27,10 @@ class MaskedChunks:
     """
 
     def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: dict[Op, Value],
-                 sums: dict[Op, Value], decided: dict[Value, int]) -> None:
+                 sums: dict[Value, dict[Op, Value]], decided: dict[Value, int]) -> None:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
         self.sums, self.decided = sums, decided
+        self.adding = {op: total for chain in sums.values() for op, total in chain.items()}
         self.whole: set[Loop] = set()                  # the inner loops that all elements enter
         self.terms: dict[Op, Value] = {}               # addition → rows of its terms
         self.frames: dict[Value, list[Value]] = {}     # stack → rows of numbers that are how many frames are on it
@@ -46,13 +47,14 @@ class MaskedChunks:
         whole = known.trip.const is not None and known.trip.const % LANES == 0
         start = reached if whole else b.minimum(reached, b.sub(known.trip, LANES))
         self.done = None if whole else b.sub(reached, start)
-        bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.sums))}
+        last, used = {p: op for op, p in stores.items()}, users(ops_of(loop.blocks))
+        last |= {p: list(chain)[-1] for p, chain in sums.items()}
+        self.updated = {v: p for p, op in last.items() for v in passed_on(loop, op.result, used)}
+        bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.adding)), *self.updated}
         self.rows = Rows(b, known.iv, start, b.const(LANES), bound)
         self.skipped = {known.next.op, test.op}
         self.checked: list[Op] = []                    # the checks that the counter is below a size
         self.new: dict[Value, Value] = {known.next: known.trip}
-        last, used = {array: op for op, array in stores.items()}, users(ops_of(loop.blocks))
-        self.updated = {v: array for array, op in last.items() for v in passed_on(loop, op.result, used)}
 
     def run(self) -> Edge:
         """Emit the loop over chunks; nothing else changes, except that ops are added to the preheader.
@@ -65,8 +67,7 @@ class MaskedChunks:
         if any(self._reads_counter(op) for block in self.order for op in block.ops):
             self.rows.rows[self.known.iv] = b.add(self.rows.start, b.iota(self.rows.length))
         self._blocks(loop)
-        if self.sums:
-            self.new |= add_up_all(b, self.sums, self.terms, self.params, LANES, self.done)
+        add_up_all(b, self.sums, self.terms, self.params, LANES, self.done)
         leaving = [self._outside(v) for v in loop.exit_edge().args]
         again = [b.add(self.it, 1), *map(self._outside, loop.back_edge().args[1:])]
         before = Builder(loop.preheader, loop.preheader.term.loc)
@@ -112,8 +113,9 @@ class MaskedChunks:
                     raise NoRows
                 array = self.stores[op]
                 self.params[array] = store(self.rows, op, self.params[array], self.done)
-            elif op in self.sums and all_active:
-                self.terms[op] = self.rows.all_of(op.operands[op.operands[0] is self.sums[op]])
+            elif op in self.adding and self.forest.innermost[block] is self.loop:
+                terms, m = self.rows.all_of(op.operands[op.operands[0] is self.adding[op]]), self.masks[block]
+                self.terms[op] = terms if m is None else terms_where(self.b, op, m, terms)
             elif all_active and self._is_bounds_check(op):
                 if op.name == "check" and op not in self.checked:
                     self._check_all()

@@ -30,7 +30,7 @@ from ...ir.graph import Block, Edge, Function, Module, Value
 from ...ir.types import is_float_scalar
 from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
-from .batch import select_terms, stores_of, sums_of
+from .batch import select_terms, stores_of, sum_chains
 from .batch_rules import TRAPS, NoRows
 from .fission import VECTOR_FUNCTIONS
 from .masked_chunks import MaskedChunks
@@ -72,8 +72,8 @@ def _takes_long(inner: Loop) -> bool:
 def _in_chunks(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
     """Let a loop over chunks take the place of the loop, if each of its ops can be predicated."""
     select_terms(loop)
-    sums = sums_of(loop)
-    stores = stores_of(loop, set(sums.values()))
+    sums = sum_chains(loop)
+    stores = stores_of(loop, sums)
     if stores is None or loop.exit is None or loop.preheader is None or loop.preheader.term is None:
         return
     assumed = _decided(forest, loop)
