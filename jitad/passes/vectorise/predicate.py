@@ -121,6 +121,9 @@ def _version(func: Function, loop: Loop, known: Counted, chunks: Block, leaving:
         b.at(block)
         b.loc = enter.loc
         b.jump(head, list(args))
+    for inner in loop.children:                          # for a few elements: small code
+        if inner.latch is not None and inner.latch.term is not None:
+            inner.latch.term.attrs["cold"] = True
     for edge in (leaving, loop.exit_edge()):
         left = func.new_block("exit")
         b.at(left)
