@@ -141,8 +141,8 @@ def _chain(loop: Loop, p: Value, used: Mapping[Value, list[Op]], fits: Callable[
             break
         op, *others = readers
         operands = [v for v in op.operands if v in passed]
-        if others or len(operands) != 1 or not fits(op, operands[0]):
-            return {}
+        if others or op in found or len(operands) != 1 or not fits(op, operands[0]):
+            return {}                                    # an op comes twice where an inner loop repeats it
         found[op], now = operands[0], op.result
     mixed = any(q in values and q is not p and a not in values for block in loop.blocks if block.term is not None
                 for edge in block.term.edges for q, a in edge.passed())
