@@ -102,9 +102,9 @@ def stores_of(loop: Loop, others: Collection[Value] = ()) -> dict[Op, Value] | N
     carries another value that is not among ``others``, or uses such an array otherwise.
     """
     def stores(op: Op, array: Value) -> bool:
-        at, iv = op.operands[2:], loop.head.params[0]
-        return op.name in ("set", "add_at") and op.operands[0] is array and at.count(iv) == 1 and all(
-            v is iv or v.block not in loop.blocks for v in at)
+        counting = [v for v in op.operands[2:] if counts(loop, v)]
+        return op.name in ("set", "add_at") and op.operands[0] is array and len(counting) == 1 and all(
+            v is counting[0] or v.block not in loop.blocks for v in op.operands[2:])
     found, used = dict[Op, Value](), users(ops_of(loop.blocks))
     for p in loop.head.params[1:]:
         if p not in others:
@@ -113,6 +113,13 @@ def stores_of(loop: Loop, others: Collection[Value] = ()) -> dict[Op, Value] | N
                 return None
             found |= dict.fromkeys(chain, p)
     return found
+
+
+def counts(loop: Loop, v: Value) -> bool:
+    """True for the counter of a loop, and for it plus a number from outside, as in a share of several threads."""
+    iv, op = loop.head.params[0], v.op
+    return v is iv or op is not None and op.name == "add" and op.operands.count(iv) == 1 and all(
+        x is iv or x.block not in loop.blocks for x in op.operands)
 
 
 def sums_of(loop: Loop) -> dict[Op, Value]:
@@ -234,8 +241,8 @@ def store(rows: Rows, op: Op, array: Value, done: Value | None = None) -> Value:
     values = rows.all_of(op.operands[1])
     if op.name == "add_at":
         values = _new_terms(b, op, values, done)
-    shape = [rows.length if v is rows.iv else rows.one for v in at] + rows.inner(values)
-    spec = [x for v in at for x in (rows.start if v is rows.iv else v, rows.one)]
+    shape = [rows.length if v in rows.firsts else rows.one for v in at] + rows.inner(values)
+    spec = [x for v in at for x in (rows.firsts.get(v, v), rows.one)]
     spec += [x for _ in rows.inner(values) for x in (b.const(0), rows.one)]
     name = "add_slice" if op.name == "add_at" else "set_slice"
     return b.emit_op(name, [array, b.reshape(values, *shape) if len(at) > 1 else values, *spec], **op.attrs).result

@@ -184,13 +184,15 @@ def check_sizes(rows: Rows, checks: list[Op], outside: Callable[[Value], Value])
     first; of equal ones, that of the first check.
     """
     b = rows.b
-    sizes = [op.operands[0].op.operands[1] for op in checks if op.operands[0].op is not None]
-    for k, (op, size) in enumerate(zip(checks, sizes)):
+    tests = [op.operands[0].op.operands for op in checks if op.operands[0].op is not None]
+    sizes = [size for _, size in tests]
+    for k, (op, (index, size)) in enumerate(zip(checks, tests)):
         with b.located(op.loc):
-            holds = b.le(b.add(rows.start, rows.length), size)
+            holds = b.le(b.add(rows.firsts[index], rows.length), size)
             for other in dict.fromkeys(sizes[k + 1:]):
                 holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
-            b.emit_op("check", [holds, *(size if v is rows.iv else outside(v) for v in op.operands[1:])], **op.attrs)
+            values = [size if v in rows.firsts else outside(v) for v in op.operands[1:]]
+            b.emit_op("check", [holds, *values], **op.attrs)
 
 
 def _elementwise(r: Rows, op: Op) -> Value:

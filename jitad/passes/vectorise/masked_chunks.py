@@ -11,7 +11,7 @@ from ...ir.types import BOOL, I64, Array, Scalar, Stack, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .batch import add_up_all, passed_on, store, terms_where
+from .batch import add_up_all, counts, passed_on, store, terms_where
 from .batch_rules import NoRows, Rows, check_sizes
 
 _FREE = ("const", "undef", "stack_empty")
@@ -156,9 +156,9 @@ class MaskedChunks:
             return False
         if counted(inner) is not None:                   # all elements leave together: ``outer_loop``
             return False
+        others = [v for v in op.operands if v not in self.rows.firsts]
         return isinstance(op.result.type, Scalar) and op.operands[0].block not in self.loop.blocks and \
-            op.operands.count(self.known.iv) <= 1 and \
-            not any(v in self.rows.rows or v in self.rows.bound for v in op.operands if v is not self.known.iv)
+            len(others) >= len(op.operands) - 1 and not any(v in self.rows.rows or v in self.rows.bound for v in others)
 
     def _is_bounds_check(self, op: Op) -> bool:
         """True if ``op`` is part of a check that the counter is below a size."""
@@ -169,7 +169,7 @@ class MaskedChunks:
                                           if op.result in u.used())
 
     def _compares(self, op: Op) -> bool:
-        return op.name == "lt" and op.operands[0] is self.known.iv and op.operands[1].block not in self.loop.blocks
+        return op.name == "lt" and counts(self.loop, op.operands[0]) and op.operands[1].block not in self.loop.blocks
 
     def _check_all(self) -> None:
         """Emit the checks that the counter is below sizes, for the whole chunk."""

@@ -85,6 +85,8 @@ def _in_chunks(func: Function, forest: LoopForest, loop: Loop, known: Counted) -
         except NoRows:
             del func.blocks[count:]
             continue
+        if loop.parent is None and "threads" in func.attrs:
+            func.attrs["lanes"] = True                       # each thread needs as many iterations
         return _version(func, loop, known, chunks.head, leaving, decided)
 
 
