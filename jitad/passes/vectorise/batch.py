@@ -241,11 +241,13 @@ def store(rows: Rows, op: Op, array: Value, done: Value | None = None) -> Value:
     values = rows.all_of(op.operands[1])
     if op.name == "add_at":
         values = _new_terms(b, op, values, done)
-    shape = [rows.length if v in rows.firsts else rows.one for v in at] + rows.inner(values)
     spec = [x for v in at for x in (rows.firsts.get(v, v), rows.one)]
-    spec += [x for _ in rows.inner(values) for x in (b.const(0), rows.one)]
+    spec += [x for _ in dims_of(values.type)[1:] for x in (b.const(0), rows.one)]
+    if len(at) > 1:
+        shape = [rows.length if v in rows.firsts else rows.one for v in at]
+        values = b.reshape(values, *shape, *rows.inner(values))
     name = "add_slice" if op.name == "add_at" else "set_slice"
-    return b.emit_op(name, [array, b.reshape(values, *shape) if len(at) > 1 else values, *spec], **op.attrs).result
+    return b.emit_op(name, [array, values, *spec], **op.attrs).result
 
 
 def add_up_all(b: Builder, chains: Mapping[Value, Collection[Op]], terms: Mapping[Op, Value],
