@@ -26,6 +26,7 @@ from .passes.algebra.dot_products import dot_products
 from .passes.algebra.doubled_halves import doubled_halves
 from .passes.algebra.index_bounds import index_bounds
 from .passes.algebra.outer_products import outer_products
+from .passes.algebra.rank_one_updates import rank_one_updates
 from .passes.algebra.recursion_batching import recursion_batching
 from .passes.algebra.repeated_sums import repeated_sums
 from .passes.analysis.cfg import remove_unreachable
@@ -57,6 +58,7 @@ from .passes.induction.loop_counters import loop_counters
 from .passes.induction.residue_classes import residue_classes
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
+from .passes.induction.triangle_blocks import triangle_blocks
 from .passes.induction.unread_choices import unread_choices
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
@@ -72,6 +74,7 @@ from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import first_loads, zero_init_elimination
 from .passes.memory.array_order import array_order
+from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.dead_stores import cleared_sums, dead_stores
@@ -157,6 +160,14 @@ def _on_nests(change: Callable[[Module], bool]) -> Step:
 def _nest_joins(module: Module, stored: bool = False) -> bool:
     """A join for each branch, for passes that look for one: they serve vectors."""
     return not module.gpu and nest_joins(module, stored)
+
+
+def _triangle_blocks(module: Module) -> bool:
+    """Divides triangles that no lanes compute, so that some of their rows may be lanes."""
+    heads = triangle_blocks(module)
+    if heads:
+        outer_loop(module, heads)
+    return bool(heads)
 
 
 def _similar_loops(module: Module) -> bool:
@@ -260,6 +271,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dead_stores", _then(dead_stores, _SIMPLIFY, _DCE)),
     ("optimized", "scalar_promotion", Step(scalar_promotion)),
     ("optimized", "scalarise", _scalarise(derived=True)),
+    ("optimized", "rank_one_updates", _on_nests(rank_one_updates)),
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", Step(zero_init_elimination)),
     ("optimized", "batch", Step(batch)),
@@ -275,6 +287,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "neighbour_updates", _then(lambda module: neighbour_updates(module, last=True),
                                              _then(dead_stores, _SIMPLIFY, _DCE))),
     ("optimized", "outer_loop", Step(outer_loop)),
+    ("optimized", "triangle_blocks", Step(_triangle_blocks)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
@@ -282,6 +295,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "stride_versioning", Step(stride_versioning)),
     ("optimized", "loop_versioning", Step(loop_versioning)),
     ("optimized", "equal_lengths", _then(equal_lengths, Step(condition_pre), _SIMPLIFY)),
+    ("optimized", "column_blocks", _then(column_blocks, _SIMPLIFY, _CSE)),
     ("optimized", "correlated_branches", Step(_nest_joins)),
     ("optimized", "branch_accesses", _then(lambda module: branch_accesses(module, derived=True), _SIMPLIFY)),
     ("optimized", "loop_pre", Step(loop_pre)),
@@ -319,11 +333,13 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 # These passes serve vectors, caches and latencies, or turn loops over elements into arrays in memory.
 NOT_ON_GPU = frozenset("""
     similar_loops recursion_batching scalarise interchange matrix_products packing panels partial_sums privatisation
-    batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion if_conversion
+    rank_one_updates batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion
+    if_conversion
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
-    extreme_reductions rare_updates column_major own_starts short_axes single_elements
+    extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
+    triangle_blocks
 """.split())
 
 # Passes that every program needs; all others only improve the code.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Block, Edge, Op
 from ...ir.types import Array
+from ...passes.analysis.branches import reads_at_floats
 from ...passes.analysis.loops import Loop, counted
 from ..builder.function_builder import FunctionBuilder, unlikely
 from ..llvm import context, types
@@ -153,7 +154,8 @@ class Flow:
                 if branches and stays_scalar(loop, self.fn.forest.dom):
                     return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
                 sums = has_free_sums(loop, self.fn.options.fastmath)
-                if term is not None and term.attrs.get("wide"):
+                gathers = self.fn.target.fast_gathers and not loop.children and reads_at_floats(loop)
+                if gathers or term is not None and term.attrs.get("wide"):
                     self.fn.width = self.fn.target.full_width
                 return self._masked(loop) or self.fn.writer.loop_note(branches, self.fn.group, sums)
         return ""

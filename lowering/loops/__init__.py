@@ -6,5 +6,6 @@ Files, in reading order::
     printer      ops of the loop level
     nests        loops, and the hints for LLVM that go with them
     idioms       nests for which there is a routine: zeros, copies, transposes
+    turned_blocks  four columns of some rows, transposed in registers
     alias_notes  metadata that say which accesses do not overlap
 """

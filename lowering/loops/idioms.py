@@ -10,6 +10,7 @@ from ...loop_level.types import buffer_type
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import width
 from ..matmul import transpose
+from . import turned_blocks
 from .printer import Printer
 
 
@@ -87,18 +88,22 @@ def _transpose(p: Printer, load: Op, store: Op, counts: Sequence[str]) -> bool:
     """Call the routine, and copy the rows that remain (columns of the result) element by element.
 
     The copy may be of a part of the matrix, whose rows are longer.  Matrices with two short sides, and those whose copy
-    threads share, are transposed by loops.
+    threads share, are transposed by loops; four columns of some rows in registers.
     """
     fn, to, origin = p.fn, store.operands[1], load.operands[0]
     t = buffer_type(to).dtype
     alone = not fn.target.is_gpu and not fn.module.module.parallel
-    if not alone or not t.is_float or len(counts) != 2 or all(n[0] != "%" for n in counts):
+    known = all(n[0] != "%" for n in counts)
+    block = known and len(counts) == 2 and counts[0] == str(turned_blocks.SIDE) and not fn.target.is_gpu
+    if not block and (not alone or not t.is_float or len(counts) != 2 or known):
         return False
     (columns, rows), a, b = counts, p.buffer(to), p.buffer(origin)
     width, length = a.sizes[1], b.sizes[1]                   # of the rows in memory
     top, left = (p.scalar(offset) if offset is not None else "0"
                  for offset, _ in (_offset_and_counter(v, store.operands[2:]) for v in load.operands[1:]))
     begin = fn.address(t, b.ptr, fn.add(fn.mul(top, length), left))
+    if block:
+        return width == rows and turned_blocks.turn(fn, t, begin, length, a.ptr, int(rows), p.notes[to])
     rest = _remainder(fn, rows, transpose.side(fn.target, t))
     whole = fn.sub(rows, rest)
     fn.code.call_void(transpose.declare(fn.writer, t), ("ptr", a.ptr), ("i64", width), ("ptr", begin), ("i64", length),

@@ -24,6 +24,7 @@ from . import idioms
 from .printer import Printer
 
 WRITTEN_OUT = 8       # iterations
+_NEUTRAL = {"sum": 0, "prod": 1}        # other reductions may begin twice
 Body = Callable[[str, list[str]], Sequence[str]]
 
 
@@ -39,6 +40,8 @@ class NestPrinter(Printer):
         if not short and idioms.lower(self, loops, counts):
             return
         registers, hint = [register(dtype_of(v.type)) for v in op.operands[3:]], self._hint(loops)
+        starts = [self.scalar(v) for v in op.operands[3:]]
+        join = self._join(op) if _begins_anew(loops) else None
 
         def level(depth: int, values: list[str]) -> list[str]:
             if depth == len(loops):
@@ -48,11 +51,14 @@ class NestPrinter(Printer):
             if few:
                 return _written_out(int(counts[depth]), body, values)
             note = hint if depth == len(loops) - 1 else ""
+            if join is not None and depth == len(loops) - 1:
+                row = self.fn.loop(counts[depth], body, list(zip(registers, starts)), note=note)
+                return join(values, row)
             if depth:
                 return self.fn.loop(counts[depth], body, carried, note=note)
             return self._outermost(op, counts, body, carried, note, unbounded=not _is_bounded(loops))
 
-        self.names.update(zip(op.results, level(0, [self.scalar(v) for v in op.operands[3:]])))
+        self.names.update(zip(op.results, level(0, starts)))
         if known:
             self._positive_zeros(op)
 
@@ -132,6 +138,18 @@ def _written_out(n: int, body: Body, values: list[str]) -> list[str]:
     for i in range(n):
         values = list(body(str(i), values))
     return values
+
+
+def _begins_anew(loops: list[Op]) -> bool:
+    """True if the innermost loop is to reduce each row by itself: the vectors of a row need not wait for those before.
+
+    A row begins with the values with which the nest begins, which must change nothing.
+    """
+    first = loops[0]
+    kinds = first.attrs.get("reductions", ())
+    return len(loops) > 1 and bool(kinds) and all(
+        v.const == _NEUTRAL[kind] if kind in _NEUTRAL else kind in COMBINE
+        for kind, v in zip(kinds, first.operands[3:]))
 
 
 def _is_bounded(loops: list[Op]) -> bool:

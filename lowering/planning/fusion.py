@@ -39,6 +39,7 @@ from .op_traits import (
     is_full,
     is_gather,
     is_transcendental,
+    is_turned,
     same_axes,
 )
 from .own_places import is_apart, is_own_place, reads_own_places
@@ -198,7 +199,8 @@ class _Planner:
     # --- lazy or stored -------------------------------------------------------------------------------
 
     def _decide(self, op: Op, v: Value) -> None:
-        if op.name not in ON_DEMAND or is_called(op) or (op.name == "reshape" and not inserts_ones(op)):
+        if op.name not in ON_DEMAND or is_called(op) or is_turned(op) or \
+                (op.name == "reshape" and not inserts_ones(op)):
             return
         users = [use for use in self.users.get(v, ()) if use[0].name != "dim"]
         for u, i in users:

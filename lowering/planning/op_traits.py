@@ -9,7 +9,7 @@ from ...ir.evaluate.fold import fold, same
 from ...ir.graph import Op, Value
 from ...ir.ops import ELEMENTWISE, OPS
 from ...ir.types import Array
-from ...passes.analysis.cost import INDEX_MAPS
+from ...passes.analysis.cost import COLUMNS, INDEX_MAPS, LANES
 
 ON_DEMAND = INDEX_MAPS | {"take", "copy"} | ELEMENTWISE
 """Ops of which one element can be computed alone, where it is read."""
@@ -55,6 +55,14 @@ def exchanges(op: Op | None) -> bool:
         return False
     perm = list(op.attrs["perm"])
     return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
+
+
+def is_turned(op: Op) -> bool:
+    """True for a copy of columns of a literal number of rows: it is transposed in registers (``column_blocks``)."""
+    t = op.result.type
+    if op.name != "copy" or not isinstance(t, Array):
+        return False
+    return exchanges(op.operands[0].op) and t.rank == 2 and t.dims[0] == COLUMNS and t.dims[1] in (LANES, LANES // 2)
 
 
 def is_block(op: Op | None) -> bool:

@@ -113,8 +113,9 @@ def test_squares_shorter_than_a_chunk(function: Any, n: int) -> None:
     np.testing.assert_allclose(jit(function)(*args), function(*args), rtol=1e-13, atol=1e-13)
 
 
-def test_loops_that_divide_keep_vectors() -> None:
+def test_loops_that_divide_keep_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop behind the chunks is left scalar if it is as short as a chunk, unless it divides."""
+    monkeypatch.setenv("JITAD_WITHOUT", "column_blocks")
     args = RNG.normal(size=(9, 9)), RNG.uniform(0.5, 1.5, 9), RNG.normal(size=9)
     assert "cold = True" in jit(weighted).inspect("optimized", *args)
     text = jit(shares).inspect("optimized", *args)

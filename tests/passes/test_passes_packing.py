@@ -119,7 +119,7 @@ def test_windows_over_rows_stay() -> None:
     rng = np.random.default_rng(2)
     a, v = rng.normal(size=(30, 20)), rng.normal(size=20)
     assert jit(sheared)(a, v, 5) == pytest.approx(sheared(a, v, 5), rel=1e-12)
-    assert copies(sheared, a, v, 5) == 0
+    assert "panels" not in str(jit(sheared).inspect("optimized", a, v, 5))
 
 
 @pytest.mark.parametrize("f, args", [

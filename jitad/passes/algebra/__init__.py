@@ -4,6 +4,8 @@ Imports ``ir`` and ``passes.analysis``.
 
 Files, in reading order::
 
+    rank_one_updates     nests that add products of two vectors to a matrix, as outer products
+    update_nests         its part that gives inner loops which only add a loop of their own
     outer_products       sums of outer products as products of matrices
     outer_product_log    the log of pending terms that such a sum carries
     recursion_batching   the products of a recursion as one product before it

@@ -25,7 +25,7 @@ from ..analysis.loops import Loop
 
 ROWS = 64
 """The number of terms that a log holds."""
-SMALL = 1024
+SMALL = 256
 """Terms are added to an accumulator with fewer elements at once."""
 
 
@@ -36,6 +36,16 @@ class Log(NamedTuple):
     xs: Value
     ys: Value
     used: Value
+
+
+def box(term: Op) -> tuple[Value, Value] | None:
+    """The sizes of the vectors of a term that is added to the first rows and columns; ``None`` if it covers all."""
+    product = term.operands[1].op
+    if term.name == "add" or product is None:
+        return None
+    column, row = (v.op for v in product.operands)
+    assert column is not None and row is not None
+    return column.operands[1], row.operands[2]
 
 
 def factors(product: Value) -> tuple[Value, Value] | None:
@@ -68,7 +78,9 @@ class LogInsertion:
         self.carried: dict[Block, list[int]] = {}
         a = next(iter(web.values)).type
         assert isinstance(a, Array)
-        self.types: list[Type] = [*(Array(a.dtype, (None, n)) for n in a.dims), I64]
+        self.box = box(next(iter(web.adds)))
+        dims = a.dims if self.box is None else (None, None)
+        self.types: list[Type] = [*(Array(a.dtype, (None, n)) for n in dims), I64]
         ends = [b.term for b in region.blocks if b.term is not None and b.term.name == "return"]
         self.returned = {end.block.func: [i for i, v in enumerate(end.operands) if v in web.values]
                          for end in ends if end.block is not None}
@@ -141,16 +153,16 @@ class LogInsertion:
         b = Builder(block, op.loc)
         b.branch(b.eq(b.dim(log.xs, axis=0), 0), direct, [], logged, [])
         b.at(direct)                                     # without ``acc``, so that it is not found again
-        b.jump(after, [b.add(log.a, b.mul(*product.operands)), *log[1:]])
+        b.jump(after, [self._plus(b, log.a, b.mul(*product.operands), once=True), *log[1:]])
         b.at(logged)
         b.branch(b.lt(log.used, ROWS), free, [], full, [])
         b.at(full)
-        b.jump(put, [b.emit("add", log.a, b.emit("matmul", log.xs, log.ys, ta=True), acc=True), b.const(0)])
+        b.jump(put, [self._plus(b, log.a, b.emit("matmul", log.xs, log.ys, ta=True)), b.const(0)])
         b.at(free)
         b.jump(put, [log.a, log.used])
         a, count = put.add_param(log.a.type), put.add_param(I64)
         b.at(put)
-        x, y = found
+        x, y = (v if self.box is None else b.typed(v, Array(dtype_of(v.type), (None,))) for v in found)
         b.jump(after, [a, b.set(log.xs, x, count), b.set(log.ys, y, count), b.add(count, 1)])
         return after
 
@@ -236,6 +248,8 @@ class LogInsertion:
 
     def _empty(self, b: Builder, a: Value) -> Log:
         m, n = b.dims(a)
+        if self.box is not None:                         # where no term is added, the sizes may be any numbers
+            m, n = (b.minimum(b.maximum(b.again(size), 0), whole) for size, whole in zip(self.box, (m, n)))
         rows = b.select(b.lt(b.mul(m, n), SMALL), b.const(0), b.const(ROWS))
         dtype = dtype_of(a.type)
         xs, ys = (b.emit("as_type", b.emit("empty", rows, size, dtype=dtype), type=t)
@@ -244,4 +258,11 @@ class LogInsertion:
 
     def _sum(self, b: Builder, log: Log) -> Value:
         rows = [b.slice(v, 0, log.used, 1, 0, b.dim(v, axis=1), 1) for v in (log.xs, log.ys)]
-        return b.emit("add", log.a, b.emit("matmul", *rows, ta=True), acc=True)
+        return self._plus(b, log.a, b.emit("matmul", *rows, ta=True))
+
+    def _plus(self, b: Builder, a: Value, product: Value, once: bool = False) -> Value:
+        """The sum with a product; ``once``: without ``acc``, so that it is not found again."""
+        attrs = {} if once else {"acc": True}
+        if self.box is None:
+            return b.emit("add", a, product, **attrs)
+        return b.emit("add_slice", a, product, 0, 1, 0, 1, **attrs)

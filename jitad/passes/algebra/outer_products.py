@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from ...ir.expression_keys import same
 from ...ir.graph import Function, Module, Op
 from ...ir.types import Type, dims_of
 from ..analysis.accumulator_webs import Region, Web
 from ..analysis.callgraph import CallGraph
 from ..analysis.loops import Loop, counted, loop_forest
 from . import outer_product_log
-from .outer_product_log import LogInsertion, factors
+from .outer_product_log import LogInsertion, box, factors
 
 SHORT = 4
 """Loops with at most this constant trip count are not changed."""
@@ -49,7 +50,9 @@ def _has_terms(func: Function) -> bool:
 
 def is_term(op: Op) -> bool:
     """True if an op adds an outer product to a sum that may be reordered."""
-    return op.name == "add" and bool(op.attrs.get("acc")) and factors(op.operands[1]) is not None
+    if op.name not in ("add", "add_slice") or not op.attrs.get("acc") or factors(op.operands[1]) is None:
+        return False
+    return op.name == "add" or [v.const for v in op.operands[2:]] == [0, 1, 0, 1]
 
 
 def _first(region: Region) -> tuple[Region, Web] | None:
@@ -57,8 +60,19 @@ def _first(region: Region) -> tuple[Region, Web] | None:
     for block in region.blocks:
         for op in block.ops:
             if is_term(op) and not _is_small(op.result.type) and (web := region.web(op, is_term)) is not None:
-                return region, web
+                if _of_one_size(region, web):
+                    return region, web
     return None
+
+
+def _of_one_size(region: Region, web: Web) -> bool:
+    """True if all terms cover the whole matrix, or all one part of it, whose sizes are known before the loop."""
+    boxes = [box(op) for op in web.adds]
+    if boxes[0] is None:
+        return boxes == [None] * len(boxes)
+    return region.loop is not None and all(
+        here is not None and all(n.const is not None or n.block not in region.blocks and same(n, first)
+                                 for n, first in zip(here, boxes[0])) for here in boxes)
 
 
 def _is_small(t: Type) -> bool:
@@ -89,13 +103,14 @@ def _in_loops(module: Module, func: Function) -> None:
     while found:
         found = False
         for loop in reversed(loop_forest(func).loops):
-            if _is_long(loop) and (match := _first(Region.of_loop(module, loop))) is not None:
+            if is_long(loop) and (match := _first(Region.of_loop(module, loop))) is not None:
                 LogInsertion(*match).run()
                 found = True
                 break
 
 
-def _is_long(loop: Loop) -> bool:
+def is_long(loop: Loop) -> bool:
+    """True if a loop may have more than ``SHORT`` iterations, and a preheader and an exit."""
     if loop.preheader is None or loop.exit is None:
         return False
     known = counted(loop)

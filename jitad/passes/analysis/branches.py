@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...ir.dominance import Dominators
@@ -73,13 +74,25 @@ def compares_floats(condition: Value) -> bool:
 
 def is_scattered(update: Op, loop: Loop) -> bool:
     """True if an element is updated at an index that an iteration reads, or pops: this prevents vectors."""
-    todo, seen = list(update.operands[2:]), set[Value]()
+    return _depends(update.operands[2:], loop, lambda op: op.name in ("get", "cast", "pop"))
+
+
+def reads_at_floats(loop: Loop) -> bool:
+    """True if an element is read at an index that an iteration makes of a float."""
+    def is_truncated(op: Op) -> bool:
+        return op.name == "cast" and is_float_scalar(op.operands[0].type)
+    return any(op.name == "get" and _depends(op.operands[1:], loop, is_truncated) for b in loop.blocks for op in b.ops)
+
+
+def _depends(values: Sequence[Value], loop: Loop, wanted: Callable[[Op], bool]) -> bool:
+    """True if the values depend on one of the wanted ops in the loop."""
+    todo, seen = list(values), set[Value]()
     while todo:
         v = todo.pop()
         if v in seen or v.op is None or v.block not in loop.blocks:
             continue
         seen.add(v)
-        if v.op.name in ("get", "cast", "pop"):
+        if wanted(v.op):
             return True
         todo += v.op.operands
     return False

@@ -9,7 +9,8 @@ element of its result, is a column of the op table (``OpDef.cost``): ``EXPENSIVE
 * ``formula_cost``: of an op in a formula (``algebra``);
 * ``frequency``: how often a block runs (``array_sroa``);
 * ``CHEAP``: ops that are recomputed rather than stored (``ad.storage``);
-* ``LANES``: how many iterations of an outer loop run side by side.
+* ``LANES``: how many iterations of an outer loop run side by side; in a narrow version half as many.
+* ``COLUMNS``: how many columns of a matrix these load at once.
 
 Two estimates are not of time, and stay with their users: the number of scalar ops that replace an op on a small array
 (``array_sroa_ops.scalar_ops``), and the test that the time of a function is bounded (``lowering.planning.run_length``).
@@ -29,6 +30,7 @@ ASSUMED = 16
 CALL = 64
 """The cost of a call, whatever it calls."""
 LANES = 16
+COLUMNS = 4
 """The number of iterations that run side by side as lanes of a vectorised outer loop.
 
 ``vectorise.outer_loop`` makes arrays of this many elements, and the lowering emits the loops over them as fixed-width

@@ -136,6 +136,8 @@ def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> 
     """Split ``join`` behind the multiples of ``z``, and lead ``zeros`` there; returns False if nothing is added."""
     kept, _ = without(join, [z], ahead=True)
     adds = {op for op in join.ops if op.name == "add_at" and op.result in kept}
+    if any(len(op.results) != 1 for op in join.ops):
+        return False                                         # a check may guard the additions, and both sides need it
     work = needed_ops(join, [v for op in adds for v in op.operands]) | adds
     work |= {op for op in join.ops if op.result in kept}
     rest = [op for op in join.ops if op not in work]

@@ -10,6 +10,8 @@ Files, in reading order::
     residue_classes      loops that act in one residue class of the counter, as chequerboards do, step by the modulus
     invariant_tables     what an inner loop computes alike each time, computed once ahead of the loop around
     stride_versioning    loops that step by a value known at run time, counted and without checks if it is positive
+    triangle_blocks      recurrences over the rows of a triangle, 16 of which begin together
+    triangles            its part that finds them
     last_choice          the iteration from which a chosen value comes, before differentiation
     unread_choices       the carried value instead, where nothing else needs the iteration, after differentiation
     extreme_places       where smallest and largest values are, looked for in a loop behind

@@ -22,6 +22,7 @@ it would be repeated.
 
 Most nests are interchanged before differentiation.  Those with windows, ``x[i + k]``, are later: the adjoints of
 windows overlap, and the gradient of a convolution takes twice as long if the loops over its kernel are inside.
+Cotangents (``acc``) are added up so where nothing else is in the nest, as that of the vector in ``a[i, j] * x[j]``.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def _once(func: Function, derived: bool) -> bool:
     taken: set[Loop] = set()
     for loop in innermost:
         nest = _nest(regular, loop, readers)
-        if nest is not None and nest.loops[0] not in taken and (derived or not _has_windows(regular, nest)):
+        if nest is not None and nest.loops[0] not in taken and (
+                derived and not nest.update.attrs.get("acc") or not _has_windows(regular, nest)):
             taken.update(nest.loops)
             found.append(nest)
     for nest in found:
@@ -109,7 +111,7 @@ Readers = dict[Value, list[Op]]
 def _nest(regular: Regular, inner: Loop, readers: Readers) -> _Nest | None:
     """The nest around an innermost loop that adds to an element, if its loops are to be interchanged."""
     updates = [op for op in inner.head.ops if op.name in UPDATES]
-    if len(updates) != 1 or inner not in regular.known or updates[0].attrs.get("acc"):
+    if len(updates) != 1 or inner not in regular.known:
         return None
     nest = _Nest(updates[0])
     if nest.update.name == "set":

@@ -48,12 +48,15 @@ SHORT = 60
 gradient 0.52 (Intel Xeon with AVX-512)."""
 
 
-def outer_loop(module: Module) -> None:
-    """Vectorise every such loop; expects normal form: loops are rotated, closed, and have a preheader."""
+def outer_loop(module: Module, heads: set[Block] | None = None) -> None:
+    """Vectorise every such loop, or those of ``heads``.
+
+    Expects normal form: loops are rotated, closed, and have a preheader.
+    """
     for func in module.functions.values():
         taken: set[Block] = set()
         later: set[Block] = set()
-        _in_order(func, taken, later, None, module.fastmath)
+        _in_order(func, taken, later, heads, module.fastmath)
         if later:
             _in_order(func, taken, taken, later, module.fastmath)
 
