@@ -76,6 +76,10 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
         return select(e, t, *(types.literal(0.0, t) if free and x == types.literal(-0.0, t) else x for x in xs))
     if attrs.get("acc") and name in ("maximum", "minimum") and t.is_float:   # of zeros of both signs either one will do
         return TABLE[name](e, t, list(xs), "nnan nsz" if attrs.get("numbers") else "nsz")
+    if e.options.fastmath and name in ("maximum", "minimum") and t.is_float and not attrs.get("reduces"):
+        # One instruction, but LLVM's vectoriser does not know it as a reduction.
+        chosen = e.code.fcmp("ogt" if name == "maximum" else "olt", types.register(t), xs[0], xs[1], hint="c")
+        return select(e, t, chosen, xs[0], xs[1])
     if attrs.get("late") and t.bits >= 32 and not e.options.fastmath:        # lanes: ``chain_reassociation``
         return extreme_behind(e.code, name, t, xs)
     if attrs.get("unsigned"):
@@ -97,7 +101,7 @@ def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: 
     attrs = op.attrs | {"apart": True} if apart or not e.options.fastmath and _compares_products(op) else op.attrs
     if chained and op.name in ("minimum", "maximum") and not e.options.fastmath and dtype_of(t).bits >= 32:
         return extreme_behind(e.code, op.name, dtype_of(t), xs)
-    attrs = attrs | {"chained": True} if chained else attrs
+    attrs = attrs | ({"chained": True} if chained else {"reduces": any(x.op is None for x in op.operands)})
     return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
 
 

@@ -42,12 +42,15 @@ class Emitter(Protocol):
 Rule = Callable[[Emitter, Scalar, list[str], str], str]
 
 ACCUMULATE = "reassoc nsz contract"      # for sums whose order the compiler may choose
-UNCONTRACTED = "reassoc nnan ninf nsz arcp afn"      # ``fast`` without ``contract``
-CHAINED = "nnan ninf nsz contract afn"               # fast math on a recurrence, without what may lengthen it
+# Fast math without LLVM's ``nnan`` and ``ninf``: with them a NaN or an infinity that LLVM sees, as in ``x / (n - 1)``
+# for an array of one element, is poison, and a branch or an index that depends on it may do anything.
+UNCONTRACTED = "reassoc nsz arcp afn"
+FAST = UNCONTRACTED + " contract"
+CHAINED = "nsz contract afn"                         # on a recurrence, without what may lengthen it
 
 
 def float_flags(options: Options, attrs: dict[str, Any]) -> str:
     """The fast-math flags of a float op."""
     if options.fastmath:
-        return CHAINED if attrs.get("chained") else UNCONTRACTED if attrs.get("apart") else "fast"
+        return CHAINED if attrs.get("chained") else UNCONTRACTED if attrs.get("apart") else FAST
     return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"

@@ -306,3 +306,27 @@ def test_gradient_of_the_classes_of_rows() -> None:
     p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     p[range(3), y] -= 1
     assert np.allclose(grad(loss)(z, y), p / 3, rtol=1e-12)
+
+
+def test_slices_of_one_element_are_added_in_place() -> None:
+    @jit
+    def filtered(x: Any, w: Any) -> Any:
+        out = np.full(len(x) - len(w) + 1, 0.5)
+        for a in range(len(w)):
+            out += w[a] * x[a:len(x) - len(w) + 1 + a]
+        return out
+
+    for n, k in ((1, 1), (3, 3), (4, 2)):
+        x, w = np.arange(1.0, n + 1), np.arange(2.0, k + 2)
+        assert np.array_equal(filtered(x, w), filtered.py_func(x, w))
+
+    @jit
+    def longer(x: Any, k: int) -> Any:
+        out = np.zeros(1)
+        out += x[:k]
+        return out
+
+    assert longer(np.arange(1.0, 4.0), 1)[0] == 1.0
+    for k in (0, 2):
+        with pytest.raises(ValueError, match="non-broadcastable"):
+            longer(np.arange(1.0, 4.0), k)

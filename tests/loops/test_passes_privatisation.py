@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -17,12 +17,16 @@ from jitad.passes.parallel import privatisation
 @contextmanager
 def counted() -> Iterator[list[str]]:
     """A context with the list of the arrays that become private."""
-    make, found = privatisation.Scratch.make_private, []
+    found: list[str] = []
 
-    def counting(scratch: Any) -> None:
-        found.append(scratch.param.hint)
-        make(scratch)
-    with mock.patch.object(privatisation.Scratch, "make_private", counting):
+    def counting(make: Callable[[Any], None]) -> Callable[[Any], None]:
+        def made(scratch: Any) -> None:
+            found.append(scratch.param.hint)
+            make(scratch)
+        return made
+    with ExitStack() as patches:
+        for kind in (privatisation.Scratch, privatisation.Part):
+            patches.enter_context(mock.patch.object(kind, "make_private", counting(kind.make_private)))
         yield found
 
 
@@ -166,3 +170,175 @@ def test_no_elements() -> None:
         bars = jit(f, grad=(0, 1)).grad(x, none)
         np.testing.assert_array_equal(bars[0], 0.0)
         assert bars[1].shape == (0,)
+
+
+# --- arrays that are filled in part ---------------------------------------------------------------
+
+def earlier(x: Any, w: Any) -> float:
+    """Filled up to the iteration's number, replaced in place, read behind."""
+    s, total = np.zeros(len(x)), 0.0
+    for i in range(len(x)):
+        z = 0.0
+        for j in range(i + 1):
+            s[j] = x[i] * w[j]
+            z += s[j]
+        for j in range(i + 1):
+            s[j] = np.exp(s[j]) / (1.0 + z * z)
+        for j in range(i + 1):
+            total += s[j] * w[j]
+    return total
+
+
+def below(x: Any, w: Any) -> float:
+    """Filled from the iteration's number on; one element is changed; iterations without a part, or without a fill."""
+    n = len(w)
+    v, total = np.full(n, 3.0), 0.0
+    for k in range(len(x) + 1):
+        if k < len(x) and x[k] > 1.0:
+            continue
+        for i in range(k + 1, n):
+            v[i] = w[i] * w[i - k]
+        norm = 0.0
+        for i in range(k + 1, n):
+            norm += v[i] * v[i]
+        if k + 1 < n:
+            v[k + 1] -= norm
+            for i in range(k + 1, n):
+                total += v[i] * w[n - 1 - i]
+    return total
+
+
+def backwards(x: Any, w: Any) -> float:
+    """Each element needs those that the same loop has stored."""
+    b, total = np.zeros(len(x)), 0.0
+    for i in range(len(x)):
+        for j in range(i + 1):
+            b[j] = x[i] + w[j]
+            for k in range(j):
+                b[j] -= 0.1 * b[k] * w[k]
+        for j in range(i + 1):
+            total += b[j] * b[i - j]
+    return total
+
+
+def three_deep(x: Any, w: Any) -> float:
+    """Made outside of two loops, neither of which reads it."""
+    s, total = np.zeros(len(x)), 0.0
+    for h in range(len(w)):
+        for i in range(len(x)):
+            for j in range(i + 1):
+                s[j] = x[i] * w[j] + h
+            for j in range(i + 1):
+                total += s[j] * s[i - j] * w[h]
+    return total
+
+
+@pytest.mark.parametrize("f", [earlier, below, backwards, three_deep])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
+def test_a_part_that_is_filled_is_private(f: Callable[..., float], n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, w = rng.normal(0.0, 0.7, n), rng.normal(0.0, 0.7, n)
+    with counted() as found:
+        got, grads = jit(value_and_grad(f, (0, 1)))(x, w)
+        assert len(found) == (n != 1)                    # the size 1 is compiled in
+    assert np.isclose(got, f(x, w), rtol=1e-12)
+    want, wanted = interpret(value_and_grad(f, (0, 1)), x, w)
+    assert np.isclose(got, want, rtol=1e-12)
+    for g, h in zip(grads, wanted):
+        assert np.allclose(g, h, rtol=1e-10, atol=1e-12)
+
+
+def kept_beyond(x: Any, w: Any) -> float:
+    """Reads one element more than this iteration has stored."""
+    s, total = np.zeros(len(x) + 1), 0.0
+    for i in range(len(x)):
+        for j in range(i + 1):
+            s[j] = x[len(x) - 1 - i] * w[j]
+        total += s[i + 1] + s[0]
+        s[i + 1] = 1.0
+    return total
+
+
+def kept_before(x: Any, w: Any) -> float:
+    """Reads elements ahead of the part."""
+    s, total = np.ones(len(x)), 0.0
+    for i in range(len(x)):
+        for j in range(i, len(x)):
+            s[j] = x[i] * w[j]
+        for j in range(len(x)):
+            total += s[j]
+    return total
+
+
+def shorter(x: Any, w: Any) -> float:
+    """The number of elements is data, and so is the number of those read."""
+    s, total = np.ones(len(x)), 0.0
+    for i in range(len(x)):
+        for j in range(int(abs(w[i]) * 2.0)):
+            s[j] = x[i]
+        for j in range(min(i + 1, 2)):
+            total += s[j]
+    return total
+
+
+def seen_behind(x: Any, w: Any) -> float:
+    s, total = np.ones(len(x)), 0.0
+    for i in range(len(x)):
+        for j in range(i + 1):
+            s[j] = x[i] * w[j]
+        total += s[i]
+    return total + s[len(x) - 1]
+
+
+def seen_between(x: Any, w: Any) -> float:
+    s, total = np.ones(len(x)), 0.0
+    for h in range(len(w)):
+        total += s[len(x) - 1] * w[h]
+        for i in range(len(x) - 1):
+            for j in range(i + 1):
+                s[j] = x[i] * w[j] + h
+            total += s[i]
+        s[len(x) - 1] += x[h]
+    return total
+
+
+@pytest.mark.parametrize("f", [kept_beyond, kept_before, shorter, seen_behind, seen_between])
+def test_elements_outside_of_the_part_stay(f: Callable[..., float]) -> None:
+    rng = np.random.default_rng(3)
+    x, w = rng.normal(0.0, 0.7, 6), rng.uniform(-0.9, 0.9, 6)
+    with counted() as found:
+        got = jit(value_and_grad(f))(x, w)[0]
+        assert not found
+    assert np.isclose(got, f(x, w), rtol=1e-12)
+
+
+def test_a_short_part_of_a_long_array_takes_little_memory() -> None:
+    @jit(grad=True)
+    def f(x: Any, n: int) -> float:
+        s, total = np.zeros(n), 0.0
+        for i in range(len(x)):
+            for j in range(3):
+                s[j] = np.sin(x[i] * j)
+            for j in range(3):
+                total += s[j] * s[j]
+        return total
+
+    x = np.linspace(0.0, 1.0, 20000)
+    got = f.grad(x, 2_000_000)                           # as many arrays of this size would be 320 GB
+    assert np.allclose(got, 2 * (np.sin(x) * np.cos(x) + 2 * np.sin(2 * x) * np.cos(2 * x)))
+
+
+def test_a_part_that_is_too_long_raises() -> None:
+    @jit
+    def f(x: Any, n: int, m: int) -> float:
+        s, total = np.zeros(n), 0.0
+        for i in range(len(x)):
+            for j in range(m):
+                s[j] = x[i] + j
+            total += s[0]
+        return total
+
+    assert f(np.ones(3), 4, 4) == 3.0
+    for m in (5, 2**62):
+        with pytest.raises(IndexError):
+            f(np.ones(3), 4, m)

@@ -26,3 +26,17 @@ def test_a_sum_of_negative_zeros_is_as_it_was() -> None:
         return np.sum(a * w)
     found = jit(total)(np.full((3, 5), -0.0), np.ones(5))
     assert found == 0.0 and not np.signbit(found)
+
+
+def over_axes(a: Any) -> Any:
+    largest = np.max(a * a, axis=(0, 2), initial=0.0)
+    return np.sum(a, axis=(0, 1)), largest, np.prod(a, axis=(0, 1)), np.any(a > 1.0, axis=(0, 1))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 2), (1, 1, 5), (2, 2, 12), (3, 3, 3), (5, 4, 1), (2, 7, 9)])
+def test_several_axes_whose_rows_are_combined_in_memory(shape: tuple[int, ...]) -> None:
+    a = np.random.default_rng(sum(shape)).normal(size=shape)
+    if a.size > 9:
+        a[-1, -1, 0] = np.nan
+    for found, wanted in zip(jit(over_axes)(a), over_axes(a)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-15)

@@ -68,8 +68,12 @@ def inplace(t: Context, op: str, a: Sym, y: Any) -> Sym:
     if not np.can_cast(out.scalar.np, kind.dtype.np, "same_kind"):
         raise TypeError(f"Cannot cast ufunc '{op}' output from dtype('{out.scalar.np}') to dtype('{kind.dtype.np}') "
                         "with casting rule 'same_kind'")
-    if promotion.rank(out.value) != kind.rank or any(d == 1 != n for d, n in zip(kind.dims, dims_of(out.value.type))):
-        raise ValueError("non-broadcastable output operand doesn't match the broadcast shape")
+    message, wide = "non-broadcastable output operand doesn't match the broadcast shape", dims_of(out.value.type)
+    if promotion.rank(out.value) != kind.rank or any(d == 1 and n not in (1, None) for d, n in zip(kind.dims, wide)):
+        raise ValueError(message)
+    for axis, (d, n) in enumerate(zip(kind.dims, wide)):
+        if d == 1 and n is None:             # the size of a slice, say, which is 1 or an error
+            t.check(t.builder.eq(t.builder.dim(out.value, axis=axis), 1), "ValueError", message)
     value = promotion.cast(t, out.value, kind.dtype)
     return Sym(t.builder.as_type(value, type=kind), False)
 

@@ -74,7 +74,7 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
 
     along = max(axis for axis in axes if axis < tail)
     n, none = extent[along], fn.size(0)
-    number = _rows_at_once(fn, source) if not inner and len(axes) == 1 else 1    # with more, often small windows
+    number = _rows_at_once(fn, source, len(axes)) if not inner else 1
     if number == 1 or (n.const is not None and n.const < number):
         rows(none, 1, n)
         return
@@ -96,19 +96,24 @@ def _all_of(fn: State, name: str, values: list[Value]) -> Value:
 
 
 ROWS = 4
+ROWS_OF_WINDOW = 2
 SHORT = 12
 """The most ops of an element of which several rows are computed at once."""
 
 
-def _rows_at_once(fn: State, source: Value) -> int:
-    """The number of rows to combine with the result at once: one if it takes many ops to compute an element."""
+def _rows_at_once(fn: State, source: Value, axes: int) -> int:
+    """The number of rows to combine with the result at once: one if it takes many ops to compute an element.
+
+    Several axes are often those of a window, which has few rows along each.
+    """
     todo, ops = [source], set[Op]()
     while todo and len(ops) <= SHORT:
         v = todo.pop()
         if v in fn.plan.lazy and v.op is not None and v.op not in ops:
             ops.add(v.op)
             todo += v.op.operands
-    return 1 if len(ops) > SHORT or any(IR_OPS[op.name].vector for op in ops) else ROWS
+    many = len(ops) > SHORT or any(IR_OPS[op.name].vector for op in ops)
+    return 1 if many else ROWS if axes == 1 else ROWS_OF_WINDOW
 
 
 def _set_all(fn: State, buffer: Value, sizes: Sequence[Value], value: Value) -> None:

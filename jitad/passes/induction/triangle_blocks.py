@@ -119,7 +119,9 @@ class _Division:
 
     def _may_begin(self, b: Builder, left: Value) -> Value:
         """True if there are rows for all lanes, and columns before, and the checks of all of them hold."""
-        t, some = self.t, b.and_(b.lt(0, self.number), b.le(LANES, left))
+        t = self.t
+        few = LANES if t.columns.children else 2 * LANES            # columns ahead that are worth it
+        some = b.and_(b.le(few, self.first), b.le(LANES, left))
         ends = {t.i: Affine(LANES - 1, ((self.first, 1),)), t.j: Affine(-2, ((self.first, 1),))}
         for form, bound, strict in dict.fromkeys(t.tests):
             most = Affine(form.constant)

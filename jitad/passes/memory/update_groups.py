@@ -14,7 +14,7 @@ from ..analysis.loops import Counted, Loop, LoopForest, counted
 
 FARTHEST = 4
 """The largest distance of two elements of a group, in iterations."""
-MOST = 8
+MOST = 10
 """The most values that a loop carries for one group; they are to stay in registers."""
 LARGEST = 2**31
 """Bound of the step of an index and of its constant.  An index in bounds then cannot return to an element by wrapping.

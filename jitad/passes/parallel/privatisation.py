@@ -21,20 +21,25 @@ row by row, or by a loop in the filling loop that stores to ``a[j, k]``; the fil
 The array is private if every use outside the filling loop is of a complete member; if the filling loop reads only what
 it has stored, at ``a[k]`` with ``k <= j`` behind the store or ``k < j`` ahead of it (``ranges`` proves it); and if
 nothing reads the array behind the loop.
+
+It may also be filled in part (``Part``): by a loop that stores to ``a[low + j]`` for each ``j`` below any trip count,
+as for the scores of earlier words, or a column below the diagonal.  Then every element that is read must provably be
+one of these, and the array that an iteration gets ends behind them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import CONSUMING, Axis
-from ...ir.types import I64, Array, Type
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import CONSUMING
+from ...ir.types import I64, Array, Type, dims_of
 from ...ir.uses import ops_of
 from ..analysis.affine import Affine
 from ..analysis.facts import Walk
-from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
-from ..analysis.sizes import Size, Solver
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.ranges import Prover, Ranges
+from .scratch_uses import Left, Region, Sizes
 
 MOST_AXES = 2
 
@@ -46,13 +51,15 @@ def privatisation(module: Module) -> bool:
         forest = loop_forest(func)
         loops = [loop for loop in forest.loops if loop.preheader is not None and loop.exit is not None
                  and any(map(_may_be_scratch, loop.head.params))]
-        sizes = _Sizes(func) if loops else None
+        sizes = Sizes(func) if loops else None
         found: list[Scratch] = []
         for loop in loops:
-            region = _Region(forest, loop)
+            region = Region(forest, loop)
             assert sizes is not None
             candidates = [Scratch(region, p, sizes) for p in loop.head.params if _may_be_scratch(p)]
-            found += [s for s in candidates if s.may_be_private()]
+            whole = [s for s in candidates if s.may_be_private()]
+            parts = [Part(region, s.param, sizes) for s in candidates if s not in whole]
+            found += [*whole, *(s for s in parts if s.may_be_private())]
         for s in _proved(func, found):
             s.make_private()
             changed = True
@@ -63,29 +70,6 @@ def _may_be_scratch(p: Value) -> bool:
     return isinstance(p.type, Array) and 1 <= p.type.rank <= MOST_AXES
 
 
-class _Region:
-    """A loop with the blocks that hang off it and only raise, and the uses of values in it.
-
-    ``users``: the ops that have a value as an operand.  ``passed``: the edges on which a value is an argument, with the
-    parameter that receives it.  ``incoming``: the edges into each block, with their sources.
-    """
-
-    def __init__(self, forest: LoopForest, loop: Loop) -> None:
-        self.forest, self.loop, self.dom = forest, loop, forest.dom
-        self.blocks = loop.region(raising_blocks(forest.dom))
-        self.users: dict[Value, list[Op]] = {}
-        self.passed: dict[Value, list[tuple[Edge, Value]]] = {}
-        self.incoming: dict[Block, list[tuple[Block, Edge]]] = {}
-        for op in ops_of(self.blocks):
-            assert op.block is not None
-            for v in dict.fromkeys(op.operands):
-                self.users.setdefault(v, []).append(op)
-            for e in op.edges:
-                self.incoming.setdefault(e.block, []).append((op.block, e))
-                for q, a in e.passed():
-                    self.passed.setdefault(a, []).append((e, q))
-
-
 class Scratch:
     """A parameter of a loop's head that may be private.
 
@@ -94,7 +78,7 @@ class Scratch:
     its index must be below the counter, 0 if it may be the counter.
     """
 
-    def __init__(self, region: _Region, param: Value, sizes: _Sizes) -> None:
+    def __init__(self, region: Region, param: Value, sizes: Sizes) -> None:
         self.region, self.param, self.sizes = region, param, sizes
         assert isinstance(param.type, Array)
         self.rank = param.type.rank
@@ -105,6 +89,7 @@ class Scratch:
         self.known: Counted | None = None
         self.store: Op | None = None
         self.reads: dict[Op, int] = {}
+        self.origin: Value | None = None
 
     def may_be_private(self) -> bool:
         """True if the array may be private but for what is to be proved of ``reads``."""
@@ -119,20 +104,22 @@ class Scratch:
     # --- members ------------------------------------------------------------------------------------
 
     def _find_members(self) -> bool:
-        """Find the members; returns False if one leaves the loop, changes places, or meets another array."""
+        """Find the members; returns False if one is read behind the loop, changes places, or meets another array."""
         region, todo = self.region, [self.param]
+        leaving: list[Value] = []
         while todo:
             v = todo.pop()
             found = [op.result for op in region.users.get(v, ()) if op.name in CONSUMING and op.operands[0] is v]
             for e, q in region.passed.get(v, ()):
-                if e.block not in region.blocks or e.block is region.loop.head and q is not self.param:
+                if e.block is region.loop.head and q is not self.param:
                     return False
-                found.append(q)
+                (found if e.block in region.blocks else leaving).append(q)
             new = [q for q in found if q not in self.members]
             self.members.update(dict.fromkeys(new))
             todo += new
-        return all(e.argument(v) in self.members for v in self._params() for _, e in region.incoming[v.block]) and \
-            region.loop.back_edge().argument(self.param) in self.members
+        self.origin = Left(region, self.param, self.members, leaving).origin
+        return self.origin is not None and region.loop.back_edge().argument(self.param) in self.members and \
+            all(e.argument(v) in self.members for v in self._params() for _, e in region.incoming[v.block])
 
     def _params(self) -> list[Value]:
         """The members that are parameters of other blocks than the head, in the order of the blocks."""
@@ -256,12 +243,16 @@ class Scratch:
             self.reads[op] = 0 if self.region.dom.comes_first(self.store, op) else 1
         return True
 
+    def holds(self, op: Op, ranges: Ranges, prover: Prover) -> bool:
+        """True if what is to be proved of a read holds there."""
+        assert self.known is not None
+        return prover.proves(ranges.form(self.known.iv).minus(ranges.form(_index(op))).plus(Affine(-self.reads[op])))
+
     # --- the rewrite --------------------------------------------------------------------------------
 
     def make_private(self) -> None:
         """Begin each iteration with an array that has no contents."""
-        p, loop = self.param, self.region.loop
-        outside = loop.entry_edge().argument(p)
+        p, loop, outside = self.param, self.region.loop, self.origin
         assert loop.preheader is not None and outside is not None and isinstance(p.type, Array)
         users = [op for op in ops_of(self.region.blocks) if p in op.used()]
         before, after = loop.preheader, loop.head
@@ -273,30 +264,104 @@ class Scratch:
             op.replace_uses({p: own})
 
 
+class Part(Scratch):
+    """A scratch array of one axis of which an iteration stores a part, and reads nothing else.
+
+    ``low``: the first element of the part, 0 if None; it has as many elements as the filling loop has iterations.
+    ``reads`` has the accesses behind the filling loop as well.
+    """
+
+    def __init__(self, region: Region, param: Value, sizes: Sizes) -> None:
+        super().__init__(region, param, sizes)
+        self.low: Value | None = None
+
+    def may_be_private(self) -> bool:
+        return dims_of(self.param.type) == (None,) and super().may_be_private()
+
+    def _find_filling(self) -> None:
+        for inner in self.region.loop.children:
+            known = counted(inner) if inner.exit is not None else None
+            entered = (q for q in inner.head.params if q in self.members)
+            if known is None or not any(inner.entry_edge().argument(q) in self.untouched for q in entered):
+                continue
+            sets = (op for v in self.members for op in self.region.users.get(v, ()) if op.name == "set")
+            for index in dict.fromkeys(op.operands[2] for op in sets if op.block in inner.blocks):
+                low = _beyond(index, known.iv, inner)
+                store = self._first_store(inner, [index]) if low or index is known.iv else None
+                if store is not None:
+                    self.filling, self.known, self.store, self.low = inner, known, store, low
+                    return
+
+    def _overwrites(self, op: Op) -> bool:
+        return False
+
+    def _is_fine(self, op: Op) -> bool:
+        if op.name == "dim" or op is self.store:
+            return True
+        used = [v for v in op.operands if v in self.members]
+        if self.filling is None or op.name not in ("get", "set", "add_at") or used != op.operands[:1]:
+            return False
+        inside = op.block in self.filling.blocks
+        assert self.store is not None
+        self.reads[op] = 1 if inside and not self.region.dom.comes_first(self.store, op) else 0
+        return inside or used[0] in self.complete
+
+    def holds(self, op: Op, ranges: Ranges, prover: Prover) -> bool:
+        """True if an element is in the part, and in the filling loop has been stored; one that is only stored may be
+        ahead of the part."""
+        assert self.known is not None and self.filling is not None
+        index, low = ranges.form(_index(op)), Affine(0) if self.low is None else ranges.form(self.low)
+        stored = op.name != "set" and op.block in self.filling.blocks
+        end = ranges.form(self.known.iv).plus(Affine(1 - self.reads[op])) if stored else ranges.form(self.known.trip)
+        return prover.proves(low.plus(end).minus(index).plus(Affine(-1))) and \
+            (op.name == "set" or prover.proves(index.minus(low)))
+
+    def make_private(self) -> None:
+        """Enter the filling loop with an array that ends behind the part, and pass by with an empty one."""
+        assert self.filling is not None and self.filling.preheader is not None and self.known is not None
+        outside, before = self.origin, self.filling.preheader
+        assert outside is not None and isinstance(self.param.type, Array)
+        for op in dict.fromkeys(op for v in self.members for op in self.region.users.get(v, ()) if op.name == "dim"):
+            op.replace_uses({op.operands[0]: outside})
+        room = _emit(before, len(before.ops), "dim", [outside], I64, axis=0)
+        if self.low is not None:
+            room = _emit(before, len(before.ops), "sub", [room, self.low], I64)
+        size = _emit(before, len(before.ops), "minimum", [self.known.trip, room], I64)
+        if self.low is not None:
+            size = _emit(before, len(before.ops), "add", [self.low, size], I64)
+        entry = self.filling.entry_edge()
+        for q in self.filling.head.params:
+            if q in self.members:
+                entry.args[q.index - entry.offset] = self._empty(before, size)
+        for v in self.complete:
+            for source, e in self.region.incoming[v.block] if v.op is None else ():
+                if e.argument(v) in self.untouched:
+                    zero = _emit(source, len(source.ops), "const", [], I64, value=0, type=I64)
+                    e.args[v.index - e.offset] = self._empty(source, zero)
+
+    def _empty(self, block: Block, size: Value) -> Value:
+        kind = self.param.type
+        assert isinstance(kind, Array)
+        return _emit(block, len(block.ops), "empty", [size], kind, dtype=kind.dtype)
+
+
+def _index(op: Op) -> Value:
+    return op.operands[1 if op.name == "get" else 2]
+
+
+def _beyond(index: Value, iv: Value, inner: Loop) -> Value | None:
+    """``low`` of an index ``iv + low`` with ``low`` from outside the loop."""
+    if index.op is None or index.op.name != "add" or iv not in index.op.operands:
+        return None
+    low = index.op.operands[index.op.operands[0] is iv]
+    return low if low.block not in inner.blocks else None
+
+
 def _emit(block: Block, at: int, name: str, operands: list[Value], result: Type, /, **attrs: Any) -> Value:
     op = Op(name, operands, [result], attrs)
     op.block = block
     block.ops.insert(at, op)
     return op.result
-
-
-class _Sizes:
-    """Canonical sizes; a value that is the ``dim`` of an array is that array's size."""
-
-    def __init__(self, func: Function) -> None:
-        self.solver = Solver(func)
-
-    def axis(self, axis: Axis) -> Size:
-        return self.of(self.solver.size(axis))
-
-    def of(self, size: Size) -> Size:
-        while isinstance(size, Value):
-            if size.const is not None:
-                return int(size.const)
-            if size.op is None or size.op.name != "dim":
-                break
-            size = self.solver.size((size.op.operands[0], size.op.attrs["axis"]))
-        return size
 
 
 # --- proofs ---------------------------------------------------------------------------------------
@@ -323,9 +388,6 @@ class _Proofs(Walk):
 
     def op(self, op: Op) -> bool:
         for s in self.goals.get(op, ()):
-            assert s.known is not None
-            index = op.operands[1 if op.name == "get" else 2]
-            short = self.ranges.form(s.known.iv).minus(self.ranges.form(index)).plus(Affine(-s.reads[op]))
-            if self.prover.proves(short):
+            if s.holds(op, self.ranges, self.prover):
                 self.proved.add((s, op))
         return super().op(op)
