@@ -279,10 +279,11 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", Step(batch)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
-    ("optimized", "predicate", Step(predicate)),
+    ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", Step(partial_sums)),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
+    ("optimized", "predicate", Step(predicate)),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
     ("optimized", "loop_pre", Step(loop_pre)),          # lanes read no element at an index that a lane has chosen
     ("optimized", "neighbour_updates", _then(lambda module: neighbour_updates(module, last=True),

@@ -17,7 +17,7 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("a.reshape", "reshape"), ("reshape with copy=",)),
     "a.tolist": ("sizes are only known at run time",), "unstack": ("a length that is only known at run time",),
     "argwhere": ("np.argwhere of a number",), "array": ("np.array with copy=",),
-    "cross": ("anything but vectors of 3",), "fill_diagonal": ("anything but a matrix",),
+    "cross": ("anything but vectors of 3", "another axis than the last"), "fill_diagonal": ("anything but a matrix",),
     **dict.fromkeys(("gcd.reduce", "lcm.reduce", "trim_zeros"), ("anything but a vector",)),
     **dict.fromkeys(("linalg.norm", "linalg.matrix_norm"), ("a matrix with ord=",)),
     "nan_to_num": ("copy=False",), "pad": ("np.pad with mode=",),

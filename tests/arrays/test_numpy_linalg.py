@@ -9,6 +9,7 @@ import pytest
 from numpy.linalg import LinAlgError
 
 from jitad import check_grads, grad, hessian, interpret, jacfwd, jit, vmap
+from jitad.errors import UnsupportedError
 from tests.alike import assert_raises_alike
 
 pytestmark = pytest.mark.any_level
@@ -221,3 +222,21 @@ def test_an_error_of_numpys_may_be_raised() -> None:
     with pytest.raises(LinAlgError, match="negative"):
         jit(f)(-1.0)
     assert jit(f)(1.0) == 1.0
+
+
+@pytest.mark.parametrize(("left", "right"), [
+    ((3,), (3,)), ((5, 3), (5, 3)), ((5, 3), (3,)), ((3,), (4, 3)), ((4, 1, 3), (5, 3)), ((0, 3), (0, 3)),
+    ((1, 3), (6, 3))])
+def test_cross_products_of_rows(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=left), rng.normal(size=right)
+    assert np.allclose(jit(lambda x, y: np.cross(x, y))(a, b), np.cross(a, b), rtol=1e-13, atol=1e-15)
+    check_grads(lambda x, y: np.sum(np.sin(np.cross(x, y))), (a, b), order=1)
+
+
+def test_cross_products_that_are_refused() -> None:
+    a = np.ones((4, 3))
+    with pytest.raises(ValueError, match="incompatible dimensions for cross product"):
+        jit(lambda x, y: np.cross(x, y))(a, np.ones((4, 2)))
+    with pytest.raises(UnsupportedError, match="another axis"):
+        jit(lambda x, y: np.cross(x, y, axis=0))(np.ones((3, 3)), np.ones((3, 3)))

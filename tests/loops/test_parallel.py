@@ -935,7 +935,7 @@ def spins(n: Any, busy: Any) -> Any:
 @pytest.mark.parametrize("where", ["everywhere", "first", "last"])
 def test_an_interrupt_ends_all_threads(where: str) -> None:
     """Also if the thread that handles signals has no work left."""
-    busy = np.ones(9, bool)
+    busy = np.ones(40, bool)
     if where != "everywhere":
         busy[:] = False
         busy[0 if where == "first" else -1] = True
@@ -946,7 +946,7 @@ def test_an_interrupt_ends_all_threads(where: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.15)
         with pytest.raises(KeyboardInterrupt):
             several(10**11, busy)
-        assert len(several(10, busy)) == 9
+        assert len(several(10, busy)) == 40
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -342,3 +342,26 @@ def test_a_part_that_is_too_long_raises() -> None:
     for m in (5, 2**62):
         with pytest.raises(IndexError):
             f(np.ones(3), 4, m)
+
+
+def sampled(x: Any, w: Any) -> float:
+    """Made outside of two loops, the inner one of which changes another array in each iteration."""
+    s, counts, total = np.zeros(len(w)), np.zeros(len(x)), 0.0
+    for r in range(len(w)):
+        for i in range(len(x)):
+            for j in range(len(w)):
+                s[j] = x[i] * w[j] + counts[i - 1]
+            counts[i] += s[r] * s[0]
+            total += counts[i]
+    return total
+
+
+def test_scratch_of_ordered_iterations_is_private_for_derivatives_alone() -> None:
+    x, w = np.linspace(-0.4, 0.5, 5), np.linspace(0.2, 0.6, 4)
+    with counted() as found:
+        assert np.isclose(jit(sampled)(x, w), sampled(x, w), rtol=1e-12)
+        assert not found
+        got = jit(value_and_grad(sampled))(x, w)
+        assert found == ["s"]
+    want = interpret(value_and_grad(sampled), x, w)
+    assert np.allclose(got[1], want[1], rtol=1e-10)

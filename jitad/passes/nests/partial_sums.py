@@ -29,17 +29,21 @@ from ..analysis.loops import Loop, counted, loop_forest
 JUMPS = ("jump", "branch", "switch")
 
 
-def partial_sums(module: Module) -> bool:
-    """Split sums in every nest of normal form; returns True if there were any."""
+def partial_sums(module: Module, uncounted: bool = False) -> bool:
+    """Split sums in every nest of normal form; returns True if there were any.
+
+    ``uncounted``: only around loops of which nobody knows how long they take, for ``predicate``.
+    """
     changed = False
     for func in module.functions.values():
-        changed |= _split_all(func, module.fastmath)
+        changed |= _split_all(func, module.fastmath, uncounted)
     return changed
 
 
-def _split_all(func: Function, free: bool) -> bool:
+def _split_all(func: Function, free: bool, uncounted: bool) -> bool:
     forest = loop_forest(func)
-    loops = [loop for loop in forest.loops if loop.children and loop.exit is not None and counted(loop) is not None]
+    loops = [loop for loop in forest.loops if loop.children and loop.exit is not None and counted(loop) is not None
+             and not (uncounted and all(counted(child) for child in loop.children))]
     if not loops:
         return False
     changed = False

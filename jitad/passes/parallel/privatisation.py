@@ -59,7 +59,12 @@ def privatisation(module: Module) -> bool:
             candidates = [Scratch(region, p, sizes) for p in loop.head.params if _may_be_scratch(p)]
             whole = [s for s in candidates if s.may_be_private()]
             parts = [Part(region, s.param, sizes) for s in candidates if s not in whole]
-            found += [*whole, *(s for s in parts if s.may_be_private())]
+            private = [*whole, *(s for s in parts if s.may_be_private())]
+            kept = {p for p in loop.head.params if isinstance(p.type, Array)} - {s.param for s in private}
+            if module.derived or not kept:
+                found += private
+            else:                            # iterations stay in order: an array of their own only costs time
+                found += [s for s in private if not s.again]
         for s in _proved(func, found):
             s.make_private()
             changed = True
@@ -90,6 +95,7 @@ class Scratch:
         self.store: Op | None = None
         self.reads: dict[Op, int] = {}
         self.origin: Value | None = None
+        self.again = False
 
     def may_be_private(self) -> bool:
         """True if the array may be private but for what is to be proved of ``reads``."""
@@ -117,7 +123,8 @@ class Scratch:
             new = [q for q in found if q not in self.members]
             self.members.update(dict.fromkeys(new))
             todo += new
-        self.origin = Left(region, self.param, self.members, leaving).origin
+        left = Left(region, self.param, self.members, leaving)
+        self.origin, self.again = left.origin, left.again
         return self.origin is not None and region.loop.back_edge().argument(self.param) in self.members and \
             all(e.argument(v) in self.members for v in self._params() for _, e in region.incoming[v.block])
 

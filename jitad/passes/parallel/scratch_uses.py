@@ -50,12 +50,12 @@ class Left:
     """The way of an array behind a loop that carries it as ``param``, which may lead nowhere but into the loop again.
 
     ``origin``: the array that the loop is first entered with, however many loops are around it, or None if something
-    reads what the loop has left.
+    reads what the loop has left.  ``again``: a loop around enters this one with the array again.
     """
 
     def __init__(self, region: Region, param: Value, members: dict[Value, None], leaving: list[Value]) -> None:
         entered = region.loop.entry_edge().argument(param)
-        self.origin = entered
+        self.origin, self.again = entered, False
         if not leaving:
             return
         users, passed = region.everywhere()
@@ -73,6 +73,7 @@ class Left:
             todo += new
             others |= {a for a in given if a is not None and a not in members}
         if entered in seen:
+            self.again = True
             first = others - seen.keys()
             self.origin = first.pop() if len(first) == 1 else None
 

@@ -15,7 +15,7 @@ Files, in reading order::
     nest_fission    nests in loops that cannot run so as a whole, moved into a loop before
     nest_regions    what can move
     predicate       iterations together under an active mask, with inner loops of unknown length
-    predicate_tail  the last active elements of a chunk, one by one
+    masked_chunks   the loop over chunks of them
     check_strips    indices that are data, tested strip by strip
     state_strips    states of a recurrence, computed ahead of what is computed of them
     speculate       checks assumed to hold for a chunk, and tested afterwards

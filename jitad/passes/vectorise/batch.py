@@ -15,11 +15,11 @@ a loop of its own.  ``batch_rules.py`` has the rule of each op::
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array, dims_of, is_float_scalar
+from ...ir.types import I64, dims_of, dtype_of, is_float_scalar
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .batch_rules import NoRows, Rows
@@ -55,7 +55,7 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
     assert leave is not None
     sums = sums_of(loop)
     stores = stores_of(loop, set(sums.values()))
-    if stores is None:
+    if stores is None or any(op.name != "set" or op.operands[0] is not array for op, array in stores.items()):
         return
     count = len(func.blocks)
     chunks = func.new_block(head.name)
@@ -95,42 +95,114 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
 
 # --- what a loop stores and adds up, for ``predicate`` too -------------------------------------------------
 
-def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
-    """The ops that store element ``it`` of a carried array.
+def stores_of(loop: Loop, others: Collection[Value] = ()) -> dict[Op, Value] | None:
+    """The ops that store to an element of a carried array for each iteration, or add to it, with the array.
 
-    ``None`` if the loop carries another value that is not among ``others``, or uses such an array otherwise.
+    One index is the counter, others are fixed.  Each array is either stored to or added to.  ``None`` if the loop
+    carries another value that is not among ``others``, or uses such an array otherwise.
     """
-    head, found = loop.head, set()
-    used = users(ops_of(loop.blocks))
-    for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
-        only = used.get(p, [])
-        if p in others:
-            continue
-        if len(only) != 1 or only[0].name != "set" or only[0].operands[0] is not p or back is not only[0].result or \
-                only[0].operands[2:] != [head.params[0]] or any(op.name != "branch" for op in used[back]):
-            return None
-        found.add(only[0])
+    def stores(op: Op, array: Value) -> bool:
+        counting = [v for v in op.operands[2:] if counts(loop, v)]
+        return op.name in ("set", "add_at") and op.operands[0] is array and len(counting) == 1 and all(
+            v is counting[0] or v.block not in loop.blocks for v in op.operands[2:])
+    found, used = dict[Op, Value](), users(ops_of(loop.blocks))
+    for p in loop.head.params[1:]:
+        if p not in others:
+            chain = _chain(loop, p, used, stores)
+            if len({op.name for op in chain}) != 1:
+                return None
+            found |= dict.fromkeys(chain, p)
     return found
+
+
+def counts(loop: Loop, v: Value) -> bool:
+    """True for the counter of a loop, and for it plus a number from outside, as in a share of several threads."""
+    iv, op = loop.head.params[0], v.op
+    return v is iv or op is not None and op.name == "add" and op.operands.count(iv) == 1 and all(
+        x is iv or x.block not in loop.blocks for x in op.operands)
 
 
 def sums_of(loop: Loop) -> dict[Op, Value]:
     """The additions to, and subtractions from, carried numbers that are not read otherwise, with the total so far."""
-    readers = users(ops_of(loop.blocks))
-    found: dict[Op, Value] = {}
-    for p, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
-        chain: dict[Op, Value] = {}
-        v: Value = p
-        while v is not back and len(readers.get(v, ())) == 1 and _adds_to(op := readers[v][0], v):
-            chain[op] = v
-            v = op.result
-        if chain and v is back and set(readers[v]) == {loop.latch and loop.latch.term}:
-            found |= chain
+    return {op: total for chain in sum_chains(loop).values() for op, total in chain.items()}
+
+
+def sum_chains(loop: Loop) -> dict[Value, dict[Op, Value]]:
+    """The same for each of these numbers, in order."""
+    used = users(ops_of(loop.blocks))
+    chains = {p: _chain(loop, p, used, _adds_to) for p in loop.head.params[1:]}
+    return {p: chain for p, chain in chains.items() if chain}
+
+
+def _chain(loop: Loop, p: Value, used: Mapping[Value, list[Op]], fits: Callable[[Op, Value], bool]) -> dict[Op, Value]:
+    """The ops that lead from the parameter ``p`` to its next value, each with its operand; none if others read it.
+
+    Edges may pass the value on to parameters, past the last op too.
+    """
+    found, values, now = dict[Op, Value](), set[Value](), p
+    while True:
+        passed = passed_on(loop, now, used)
+        values.update(passed)
+        readers = {op for v in passed for op in used.get(v, ()) if not op.edges or v in op.operands}
+        if not readers:
+            break
+        op, *others = readers
+        operands = [v for v in op.operands if v in passed]
+        if others or op in found or len(operands) != 1 or not fits(op, operands[0]):
+            return {}                                    # an op comes twice where an inner loop repeats it
+        found[op], now = operands[0], op.result
+    mixed = any(q in values and q is not p and a not in values for block in loop.blocks if block.term is not None
+                for edge in block.term.edges for q, a in edge.passed())
+    return found if loop.back_edge().args[p.index] in passed and not mixed else {}
+
+
+def passed_on(loop: Loop, v: Value, used: Mapping[Value, list[Op]]) -> list[Value]:
+    """A value and the parameters in the loop, but for its head, to which edges pass it."""
+    found = [v]
+    for x in found:
+        for op in used.get(x, ()):
+            for edge in op.edges:
+                found += [q for q, a in edge.passed() if a is x and edge.block in loop.blocks
+                          and edge.block is not loop.head and q not in found]
     return found
 
 
 def _adds_to(op: Op, v: Value) -> bool:
     return op.name in ("add", "sub") and op.operands.count(v) == 1 and (op.name == "add" or op.operands[0] is v) \
         and (v.type is I64 or is_float_scalar(v.type))
+
+
+def select_terms(loop: Loop) -> None:
+    """Let a sum of integers be ``total + (select c, t, 0)`` instead of ``select c, total + t, total``.
+
+    ``if_conversion`` does so for floats; as for integers, LLVM recognises both.
+    """
+    readers = users(ops_of(loop.blocks))
+    for total, back in zip(loop.head.params[1:], loop.back_edge().args[1:]):
+        choice = back.op
+        if choice is None or choice.name != "select" or total.type is not I64 or choice.block not in loop.blocks:
+            continue
+        for k, (kept, added) in enumerate((choice.operands[1:], choice.operands[:0:-1])):
+            op = added.op
+            if kept is total and op is not None and op.name == "add" and op.operands.count(total) == 1 and \
+                    readers[added] == [choice] and {*readers[total]} == {op, choice}:
+                term = op.operands[op.operands[0] is total]
+                zero = Op("const", (), [I64], {"value": 0, "type": I64}, loc=choice.loc)
+                sides = [zero.result, term] if k == 0 else [term, zero.result]
+                chosen = Op("select", [choice.operands[0], *sides], [I64], loc=choice.loc)
+                _put_before(choice, [zero, chosen])
+                choice.name, choice.operands = "add", [total, chosen.result]
+                if op.block is not None:
+                    op.block.ops.remove(op)
+                break
+
+
+def _put_before(op: Op, new: list[Op]) -> None:
+    assert op.block is not None
+    at = op.block.ops.index(op)
+    op.block.ops[at:at] = new
+    for each in new:
+        each.block = op.block
 
 
 def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], params: Mapping[Value, Value]
@@ -160,12 +232,48 @@ def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], para
     return {v: done.add_param(v.type, v.hint) for v in ends}
 
 
-def store(rows: Rows, op: Op, array: Value) -> Value:
-    """Emit the store of a chunk's elements; returns the updated array."""
-    b, value = rows.b, rows.all_of(op.operands[1])
-    assert isinstance(array.type, Array)
-    rest = [n for _ in array.type.dims[1:] for n in (b.const(0), rows.one)]
-    return b.set_slice(array, value, rows.start, rows.one, *rest)
+def store(rows: Rows, op: Op, array: Value, done: Value | None = None) -> Value:
+    """Emit the update of the elements of a chunk by ``op``; returns the array.
+
+    ``done``: for how many of them an earlier chunk has executed it.
+    """
+    b, at = rows.b, op.operands[2:]
+    values = rows.all_of(op.operands[1])
+    if op.name == "add_at":
+        values = _new_terms(b, op, values, done)
+    spec = [x for v in at for x in (rows.firsts.get(v, v), rows.one)]
+    spec += [x for _ in dims_of(values.type)[1:] for x in (b.const(0), rows.one)]
+    if len(at) > 1:
+        shape = [rows.length if v in rows.firsts else rows.one for v in at]
+        values = b.reshape(values, *shape, *rows.inner(values))
+    name = "add_slice" if op.name == "add_at" else "set_slice"
+    return b.emit_op(name, [array, values, *spec], **op.attrs).result
+
+
+def add_up_all(b: Builder, chains: Mapping[Value, Collection[Op]], terms: Mapping[Op, Value],
+               params: dict[Value, Value], length: int, done: Value | None) -> None:
+    """Emit the additions of the terms of a chunk of known ``length`` without a loop; updates the totals ``params``.
+
+    ``done``: how many of its iterations an earlier chunk has executed.
+    """
+    for p, chain in chains.items():
+        given = {op: _new_terms(b, op, terms[op], done) for op in chain}
+        free = all(op.attrs.get("acc") for op in chain)
+        for lane in range(1 if free else length):
+            for op in chain:
+                term = b.emit("sum", given[op], axes=(0,), acc=True) if free else b.get(given[op], b.const(lane))
+                params[p] = b.emit_op(op.name, [params[p], term], **op.attrs).result
+
+
+def _new_terms(b: Builder, op: Op, terms: Value, done: Value | None) -> Value:
+    """The terms of an addition or a subtraction, with zeros for the elements that have been executed before."""
+    return terms if done is None else terms_where(b, op, b.ge(b.iota(b.dim(terms, axis=0)), done), terms)
+
+
+def terms_where(b: Builder, op: Op, mask: Value, terms: Value) -> Value:
+    """The terms of an addition or a subtraction, with zeros that change no sum where the mask does not hold."""
+    dtype = dtype_of(terms.type)
+    return b.select(mask, terms, b.const(-0.0 if dtype.is_float and op.name != "sub" else 0, dtype))
 
 
 def _outside(rows: Rows, new: dict[Value, Value], head: Block, v: Value) -> Value:

@@ -177,6 +177,24 @@ class Rows:
         return self.shaped(window, sizes[len(at):]) if len(at) > 1 else window
 
 
+def check_sizes(rows: Rows, checks: list[Op], outside: Callable[[Value], Value]) -> None:
+    """Emit the checks of a chunk that the counter is below sizes: the chunk must end below every size.
+
+    If it does not, the first element out of bounds has the size as its index.  Of several sizes, the least fails
+    first; of equal ones, that of the first check.
+    """
+    b = rows.b
+    tests = [op.operands[0].op.operands for op in checks if op.operands[0].op is not None]
+    sizes = [size for _, size in tests]
+    for k, (op, (index, size)) in enumerate(zip(checks, tests)):
+        with b.located(op.loc):
+            holds = b.le(b.add(rows.firsts[index], rows.length), size)
+            for other in dict.fromkeys(sizes[k + 1:]):
+                holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
+            values = [size if v in rows.firsts else outside(v) for v in op.operands[1:]]
+            b.emit_op("check", [holds, *values], **op.attrs)
+
+
 def _elementwise(r: Rows, op: Op) -> Value:
     rank = len(dims_of(op.result.type))
     operands = []

@@ -9,9 +9,9 @@ from typing import Any
 from ....ir.graph import Value
 from ....ir.types import dims_of, dtype_of
 from ...values.values import Context, Sym
-from . import lengths, promotion
+from . import lengths, operators, promotion
 from .lengths import nonnegative, size, sizes
-from .lifting import from_list, lift
+from .lifting import from_list, lift, stack
 from .promotion import Rule, axis_arg, promote, rank, refuse
 from .reductions import reduce
 
@@ -186,17 +186,27 @@ def tensordot(t: Context, a: Any, b: Any, axes: Any = 2) -> Sym:
 
 def cross(t: Context, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Sym:
     a, b = _numbers(t, *_pair(t, a, b))
-    if rank(a) != 1 or rank(b) != 1 or any(d not in (None, 3) for v in (a, b) for d in dims_of(v.type)):
+    if not rank(a) or not rank(b) or any(dims_of(v.type)[-1] not in (None, 3) for v in (a, b)):
         refuse(t, "np.cross of anything but vectors of 3", "the products of the components")
-    for i in (axisa, axisb, axisc) if axis is None else (axis,):
-        axis_arg(t, i, 1)
-    e = t.builder
+    e, most = t.builder, max(rank(a), rank(b))
+    for i, n in zip((axisa, axisb, axisc) if axis is None else (axis, axis, axis), (rank(a), rank(b), most)):
+        if axis_arg(t, i, n) != n - 1:
+            refuse(t, "np.cross along another axis than the last", "np.moveaxis first")
     for v in (a, b):
-        if not nonnegative(size(t, v, 0)) or size(t, v, 0).const != 3:
-            t.check(e.eq(size(t, v, 0), 3), "ValueError", "incompatible dimensions for cross product")
-    p, q = ([e.get(v, e.const(i)) for i in range(3)] for v in (a, b))
-    parts = [e.sub(e.mul(p[i], q[j]), e.mul(p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
-    return from_list(t, [Sym(v, False) for v in parts])
+        length = size(t, v, rank(v) - 1)
+        if not nonnegative(length) or length.const != 3:
+            t.check(e.eq(length, 3), "ValueError", "incompatible dimensions for cross product")
+    p, q = ([_component(t, v, i) for i in range(3)] for v in (a, b))
+    times, less = operators.BINARY["mul"], operators.BINARY["sub"]
+    parts = [less(t, times(t, p[i], q[j]), times(t, p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return from_list(t, parts) if most == 1 else Sym(stack(t, [x.value for x in parts], most - 1), False)
+
+
+def _component(t: Context, v: Value, i: int) -> Sym:
+    """``v[..., i]``"""
+    if rank(v) == 1:
+        return Sym(t.builder.get(v, t.builder.const(i)), False)
+    return Sym(_drop(t, promotion.part(t, v, rank(v) - 1, t.builder.const(i), t.builder.const(1)), -1), False)
 
 
 # --- einsum ---------------------------------------------------------------------------------------
