@@ -54,6 +54,7 @@ from .passes.induction.index_set_splitting import index_set_splitting
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.invariant_tables import invariant_tables
 from .passes.induction.last_choice import last_choice
+from .passes.induction.loop_bounds import loop_bounds
 from .passes.induction.loop_counters import loop_counters
 from .passes.induction.residue_classes import residue_classes
 from .passes.induction.strength_reduction import strength_reduction
@@ -212,6 +213,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "check_elimination", Step(check_elimination)),
     ("adjoint", "equal_sizes", Step(equal_sizes)),
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "loop_bounds", _then(loop_bounds, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "fuse_accumulate", _then(fuse_accumulate, _DCE)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _then(unroll, _SIMPLIFY, _LICM)),     # again: bodies are smaller without their checks
@@ -338,7 +340,7 @@ NOT_ON_GPU = frozenset("""
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
-    extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
+    loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
     triangle_blocks
 """.split())
 

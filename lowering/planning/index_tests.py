@@ -11,7 +11,8 @@
 
 There is at least one iteration, so the tests agree, also where ``%start + %n`` wraps around.  LLVM does the same where
 it knows that ``%start`` is no undefined value, which it does not of what was loaded: the bounds of a row of a sparse
-matrix.  Loops without checks are left to it, which makes vectors of them.
+matrix.  Loops that neither check nor update elements at indices that they read are left to it, which makes vectors of
+them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from ...ir.graph import Op, Value
 from ...ir.types import I64
 from ...ir.uses import ops_of, users
+from ...passes.analysis.branches import is_scattered
 from ...passes.analysis.loops import Loop, LoopForest, counted, stepped
 
 
@@ -29,7 +31,8 @@ def index_tests(forest: LoopForest) -> dict[Op, tuple[Value, Value, Value]]:
 
 def _index_test(loop: Loop) -> tuple[Op, tuple[Value, Value, Value]] | None:
     known = counted(loop) if loop.blocks == {loop.head} and loop.preheader is not None else None
-    if known is None or not any(op.name == "check" for op in loop.head.ops):
+    if known is None or not any(op.name == "check" or op.name in ("set", "add_at") and is_scattered(op, loop)
+                                for op in loop.head.ops):
         return None
     readers = users(ops_of(loop.blocks))
     term = loop.head.term

@@ -90,11 +90,12 @@ class Polling:
         return not OPS[op.name].view and self.fn.plan.lazy.isdisjoint(op.results)
 
     def count(self, weight: str) -> None:
-        """Subtract from the function's counter; the next poll asks if too little is left."""
+        """Subtract from the function's counter; the next poll asks if nothing is left.
+
+        The counter may wrap around, but not before it has counted far more than any loop can run.
+        """
         counter, code = self._own_counter(), self.code
-        saturating = self.fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
-        left = code.call("i64", saturating, ("i64", code.load("i64", counter)), ("i64", weight))
-        code.store("i64", left, counter)
+        code.store("i64", code.arith("sub", "i64", code.load("i64", counter), weight), counter)
 
     def _own_counter(self) -> str:
         """The count's memory, which becomes a register.
@@ -109,18 +110,18 @@ class Polling:
         return self._counter
 
     def poll(self, weight: int, counter: str = "") -> None:
-        """Subtract from a counter, by default the function's own, and poll if too little is left.
+        """Subtract from a counter, by default the function's own, and poll if nothing is left.
 
-        Machine code has one operation for a subtraction and a jump that tests its carry.
+        Machine code has one operation for a subtraction and a jump that tests its sign.
         """
         code, counter = self.code, counter or self._own_counter()
-        count = code.load("i64", counter)
-        code.store("i64", code.arith("sub", "i64", count, str(weight)), counter)
+        left = code.arith("sub", "i64", code.load("i64", counter), str(weight))
+        code.store("i64", left, counter)
 
         def reset_and_ask() -> None:
             self.code.store("i64", str(context.POLL_PERIOD), counter)
             self.ask()
-        self.fn.if_(code.icmp("ult", "i64", count, str(weight), hint="c"), reset_and_ask, rare=True)
+        self.fn.if_(code.icmp("slt", "i64", left, "0", hint="c"), reset_and_ask, rare=True)
 
     def ask(self) -> None:
         """Call the handler, if there is one, and fail if it requests a stop."""

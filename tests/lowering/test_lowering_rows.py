@@ -53,6 +53,42 @@ def test_which_loops_end_when_their_index_does(check: str, read: str, found: boo
     assert bool(index_tests(loop_forest(func))) is found
 
 
+SCATTERED = """
+func @f(%columns: i64[?], %start: i64, %n: i64, %m: i64) -> (f64[?]) {{
+^entry:
+  %zero = const 0
+  %one = const 1
+  %none = const 0.0
+  %more = lt %zero, %n
+  %g0 = fill %none, %m
+  branch %more, ^enter, ^skip
+^enter:
+  jump ^loop(%zero, %g0, %start)
+^skip:
+  jump ^exit(%g0)
+^loop(%it: i64, %g: f64[?], %k: i64):
+  %j = get %columns, %k
+  %x = const 1.5
+  %g1 = add_at %g, %x, {index}
+  %k1 = add %k, %one
+  %next = add %it, %one
+  %again = lt %next, %n
+  branch %again, ^loop(%next, %g1, %k1), ^leave(%g1)
+^leave(%r: f64[?]):
+  jump ^exit(%r)
+^exit(%out: f64[?]):
+  return %out
+}}
+"""
+
+
+@pytest.mark.parametrize(("index", "found"), [("%j", True), ("%k", False)])
+def test_loops_that_scatter_end_when_their_index_does(index: str, found: bool) -> None:
+    """LLVM makes vectors only of the other one."""
+    func = parse(SCATTERED.format(index=index)).functions["f"]
+    assert bool(index_tests(loop_forest(func))) is found
+
+
 def rows(bounds: Any, columns: Any, values: Any, x: Any) -> Any:
     y = np.zeros(len(bounds) - 1)
     for i in range(len(bounds) - 1):
