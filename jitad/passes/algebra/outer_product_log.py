@@ -153,11 +153,11 @@ class LogInsertion:
         b = Builder(block, op.loc)
         b.branch(b.eq(b.dim(log.xs, axis=0), 0), direct, [], logged, [])
         b.at(direct)                                     # without ``acc``, so that it is not found again
-        b.jump(after, [self._plus(b, log.a, b.mul(*product.operands), once=True), *log[1:]])
+        b.jump(after, [self._plus(b, log.a, b.mul(*product.operands)), *log[1:]])
         b.at(logged)
         b.branch(b.lt(log.used, ROWS), free, [], full, [])
         b.at(full)
-        b.jump(put, [self._plus(b, log.a, b.emit("matmul", log.xs, log.ys, ta=True)), b.const(0)])
+        b.jump(put, [self._plus_rows(b, log.a, [log.xs, log.ys]), b.const(0)])
         b.at(free)
         b.jump(put, [log.a, log.used])
         a, count = put.add_param(log.a.type), put.add_param(I64)
@@ -201,10 +201,12 @@ class LogInsertion:
             inside = own_exit(term.block.func, term.block, edge.block)
             assert inside.term is not None
             self._extend(edge.args, at)
-            b, onward = Builder(inside, term.loc), inside.term.edges[0]
+            last, inside.term = inside.term, None
+            b, onward = Builder(inside, term.loc), last.edges[0]
             for i in at:
                 self._add_log(inside, inside.params[i], len(inside.params))
-                onward.args[i] = self._sum(b, self.logs[inside.params[i]])
+                onward.args[i] = self._pending(b, self.logs[inside.params[i]])
+            b.block.term, last.block = last, b.block
 
     def _around_calls(self, func: Function) -> None:
         """Make a log before each call from outside, and add its terms after the call.
@@ -256,13 +258,37 @@ class LogInsertion:
                   for size, t in zip((m, n), self.types))
         return Log(a, xs, ys, b.const(0))
 
+    def _pending(self, b: Builder, log: Log) -> Value:
+        """``_sum``, if there are pending terms: of a small matrix there are none."""
+        some, none, after = (b.func.new_block(n) for n in ("pending", "none", "summed"))
+        b.branch(b.lt(0, log.used), some, [], none, [])
+        b.at(none)
+        b.jump(after, [log.a])
+        b.at(some)
+        b.jump(after, [self._sum(b, log)])
+        b.at(after)
+        return after.add_param(log.a.type)
+
     def _sum(self, b: Builder, log: Log) -> Value:
         rows = [b.slice(v, 0, log.used, 1, 0, b.dim(v, axis=1), 1) for v in (log.xs, log.ys)]
-        return self._plus(b, log.a, b.emit("matmul", *rows, ta=True))
+        return self._plus_rows(b, log.a, rows)
 
-    def _plus(self, b: Builder, a: Value, product: Value, once: bool = False) -> Value:
-        """The sum with a product; ``once``: without ``acc``, so that it is not found again."""
-        attrs = {} if once else {"acc": True}
+    def _plus_rows(self, b: Builder, a: Value, rows: list[Value]) -> Value:
+        """The sum with the product of the pending rows, which is computed in place if it covers the whole matrix."""
+        def whole() -> Value:
+            return b.typed(b.emit("add", a, b.emit("matmul", *rows, ta=True), acc=True), a.type)
         if self.box is None:
-            return b.emit("add", a, product, **attrs)
-        return b.emit("add_slice", a, product, 0, 1, 0, 1, **attrs)
+            return whole()
+        covers, part, after = (b.func.new_block(n) for n in ("whole", "part", "product"))
+        m, n = (b.eq(b.dim(v, axis=1), b.dim(a, axis=k)) for k, v in enumerate(rows))
+        b.branch(b.and_(m, n), covers, [], part, [])
+        b.at(covers)
+        b.jump(after, [whole()])
+        b.at(part)
+        b.jump(after, [b.emit("add_slice", a, b.emit("matmul", *rows, ta=True), 0, 1, 0, 1, acc=True)])
+        b.at(after)
+        return after.add_param(a.type)
+
+    def _plus(self, b: Builder, a: Value, product: Value) -> Value:
+        """The sum with one term; without ``acc``, so that it is not found again."""
+        return b.add(a, product) if self.box is None else b.emit("add_slice", a, product, 0, 1, 0, 1)

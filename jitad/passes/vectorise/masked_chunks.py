@@ -371,24 +371,21 @@ class MaskedChunks:
         pops = [op for block in loop.blocks for op in block.ops if op.name == "pop"]
         if not pops:
             return None
-        again, used = loop.back_edge().args, users(ops_of(loop.blocks))
+        known, (pop, *others), left = counted(loop), pops, loop.exit_edge().args
+        if known is None or others or pop.attrs.get("zeros") or pop.operands[0].owner is not loop.head or \
+                loop.back_edge().args[pop.operands[0].index] is not pop.results[0]:
+            raise NoRows
         assert loop.latch is not None and loop.latch.term is not None
-        term, (pop, *others) = loop.latch.term, pops
-        test, stack = term.operands[0].op, pop.operands[0]
-        if others or pop.attrs.get("zeros") or stack.owner is not loop.head or test is None or test.name != "lt" or \
-                again[stack.index] is not pop.results[0] or term.edges[0].block is not loop.head:
+        term, used = loop.latch.term, users(ops_of(loop.blocks))
+        test, trips = term.operands[0].op, self.rows.rows.get(known.trip)
+        assert test is not None
+        frames = self.frames.get(self.rows.flat(args[pop.operands[0].index]), ())
+        if used[known.iv] != [known.next.op] or {*used[known.next]} != {test, term} or used[test.result] != [term] or \
+                known.next in left or pop.results[0] in left or not any(trips is found for found in frames):
             raise NoRows
-        following, trip = test.operands
-        count = next((p for p, v in zip(loop.head.params, again) if v is following and _is_next(v, p)), None)
-        trips = self.rows.rows.get(trip)
-        if count is None or args[count.index].const != 0 or following.op is None or \
-                used[count] != [following.op] or {*used[following]} != {test, term} or used[test.result] != [term] or \
-                following in loop.exit_edge().args or pop.results[0] in loop.exit_edge().args or \
-                not any(trips is found for found in self.frames.get(self.rows.flat(args[stack.index]), ())):
-            raise NoRows
-        assert trips is not None
-        self.skipped |= {following.op, test}
-        return {count: trips}
+        assert known.next.op is not None and trips is not None
+        self.skipped |= {known.next.op, test}
+        return {known.iv: trips}
 
     def _alike(self, loop: Loop, args: list[Value]) -> set[int]:
         """The parameters that count, by the same steps from the same start, and do not leave the loop."""
