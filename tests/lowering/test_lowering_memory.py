@@ -1,5 +1,6 @@
 """Memory of compiled code: allocations of a loop or function are released, unless they are still used."""
 
+import ctypes
 import mmap
 from collections.abc import Callable, Sequence
 
@@ -261,3 +262,11 @@ def test_a_kernel_that_takes_no_advice(monkeypatch: pytest.MonkeyPatch, advice: 
     before = len(context._all)
     assert context.new() and len(context._all) == before + 1
     assert len(context._all[-1][1]) > context._SMALLEST
+
+
+def test_a_page_that_is_present_lies_in_front_of_each_arena() -> None:
+    jit(lambda n: np.sum(np.arange(n) * 2.0))(5)
+    for made, region in context._all:
+        start = ctypes.addressof(ctypes.c_char.from_buffer(region))
+        assert made.arena_base == start + mmap.PAGESIZE
+        assert made.arena_end < start + len(region)
