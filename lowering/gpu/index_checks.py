@@ -127,7 +127,7 @@ def _user(found: Extremes, block: Block) -> Op | None:
             continue
         if op.name in _BETWEEN or op.name in IR_OPS and IR_OPS[op.name].elementwise or ONCE in op.attrs:
             continue
-        if op.name != "for" or not op.attrs.get("independent"):
+        if op.name != "for" or not (op.attrs.get("independent") or is_parallel(op)):
             return None
         inner = [x for region in op.regions for x in region.nested_ops()]
         if block.ops.index(op) > last and any(

@@ -131,12 +131,12 @@ def threads() -> int:
 
 
 def _reserve() -> mmap.mmap:
-    """Reserve as much address space as there is memory, or as much as the system grants.
+    """Reserve as much address space as there is memory to use (``bound``), or as much as the system grants.
 
     A child process does not inherit it (it makes its own contexts).  Otherwise the system would refuse to fork, since
     parent and child together might touch more memory than there is.
     """
-    size = min(_LARGEST, _physical_memory())
+    size = min(_LARGEST, bound())
     while True:
         try:
             region = reserved(size)
@@ -180,10 +180,25 @@ def soil(value: float, size: int = 1 << 16) -> None:
             ctypes.memmove(context.arena_base, pattern, size)
 
 
-def _physical_memory() -> int:
-    """Bytes of physical memory: beyond this the system would kill the process rather than refuse memory."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(_SMALLEST, pages // mmap.PAGESIZE * mmap.PAGESIZE)
+def bound(meminfo: str = "/proc/meminfo", group: str = "/sys/fs/cgroup/memory.max") -> int:
+    """Bytes to which an arena may grow: beyond, the system would kill the process rather than refuse memory.
+
+    These are seven eighths of what is available or of what the control group may have, and half of the physical memory
+    if others have taken more of it, since they may give it back.
+    """
+    physical = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    wanted = max(_number(meminfo, "MemAvailable:", 1 << 10, physical) // 8 * 7, physical // 2)
+    return max(_SMALLEST, min(wanted, _number(group, "", 1, physical) // 8 * 7) // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+def _number(path: str, name: str, unit: int, default: int) -> int:
+    """The number behind a name in a file of the system, or ``default`` if there is none."""
+    with contextlib.suppress(OSError), open(path) as lines:
+        for line in lines:
+            value = line.removeprefix(name).split()[:1]
+            if line.startswith(name) and value and value[0].isdigit():
+                return int(value[0]) * unit
+    return default
 
 
 def _stack_bottom() -> int:

@@ -44,6 +44,7 @@ DEVIATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "arange": (("requires stop", "one bound by name, `start=5`, counts as `stop`"),),
     "bincount": (("float64(0,) for int64(0,)", "of nothing, with weights: the dtype does not depend on the length"),),
     "pad": (("got an unexpected keyword argument", "TypeError for ValueError"),),
+    "cross": (("incompatible dimensions for cross product", "of vectors of two, which NumPy deprecates"),),
     "gradient": (("for ValueError('Shape", "of two things that are wrong, either is told"),),
     "poly": (("float64(1,) for float64()", "of no roots: the rank does not depend on the length"),
              ("did not return an iterable", "of a number: one root")),

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from jitad import jit, value_and_grad
+from jitad import grad, interpret, jit, value_and_grad
 
 RNG = np.random.default_rng(0)
 
@@ -87,3 +87,29 @@ def test_the_windows_go_inside(f: Callable[..., float]) -> None:
     """In a strip, the chain of loops over a window is around the loop over the windows."""
     text = jit(value_and_grad(f, (0, 1))).inspect("optimized", RNG.normal(size=40), RNG.normal(size=3))
     assert "windows = True" in text
+
+
+def twice(image: Any, kernel: Any, other: Any) -> float:
+    rows, columns = image.shape
+    m, n = kernel.shape
+    energy = 0.0
+    for i in range(rows - m + 1):
+        for j in range(columns - n + 1):
+            s = 0.0
+            for k in range(m):
+                for c in range(n):
+                    s += kernel[k, c] * image[i + k, j + c]
+            for k in range(m):
+                for c in range(n):
+                    s += s * other[k, c] * image[i + k, j + c]
+            energy += s * s
+    return energy
+
+
+@pytest.mark.parametrize(("rows", "columns", "size"), [(8, 8, 5), (40, 50, 3), (3, 3, 3), (6, 300, 5), (2, 2, 3)])
+def test_two_windows_one_after_the_other(rows: int, columns: int, size: int) -> None:
+    """The second nest of additions to the image stays in the loop."""
+    rng = np.random.default_rng(4)
+    args = rng.normal(size=(rows, columns)), rng.normal(size=(size, size)), 0.1 * rng.normal(size=(size, size))
+    for got, wanted in zip(jit(grad(twice, (0, 1, 2)))(*args), interpret(grad(twice, (0, 1, 2)), *args), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jitad.lowering.function import control
+from jitad.lowering.jit.cpu import target
 from jitad.lowering.planning.row_accesses import stays_scalar
 
 from jitad import interpret, jit
@@ -147,6 +148,7 @@ def shifted(line: Any, angle: float, shift: float) -> float:
     return total
 
 
+@pytest.mark.skipif(not target().fast_gathers, reason="this machine has no fast gathers of 512 bits")
 def test_interpolation_has_the_widest_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ``x86-64-v4`` LLVM prefers 256 bits, of which two gathers take as long as one of 512."""
     line = np.random.default_rng(7).normal(size=301)

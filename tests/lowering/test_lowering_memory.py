@@ -2,7 +2,9 @@
 
 import ctypes
 import mmap
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,3 +272,20 @@ def test_a_page_that_is_present_lies_in_front_of_each_arena() -> None:
         start = ctypes.addressof(ctypes.c_char.from_buffer(region))
         assert made.arena_base == start + mmap.PAGESIZE
         assert made.arena_end < start + len(region)
+
+
+def test_arenas_are_bounded_by_the_memory_that_may_be_used(tmp_path: Path) -> None:
+    """A gradient of a loop without end raises MemoryError, where the system would end a process that takes all."""
+    physical = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    meminfo, group = tmp_path / "meminfo", tmp_path / "memory.max"
+
+    def bound(free: int, most: int | str) -> int:
+        meminfo.write_text(f"MemTotal: 1 kB\nMemAvailable:   {free >> 10} kB\n")
+        group.write_text(f"{most}\n")
+        return context.bound(str(meminfo), str(group))
+
+    assert abs(bound(physical, "max") / physical - 7 / 8) < 1e-3
+    assert abs(bound(physical // 10, "max") / physical - 1 / 2) < 1e-3
+    assert abs(bound(physical, 1 << 30) / (1 << 30) - 7 / 8) < 1e-3
+    assert bound(physical, 1 << 20) == 16 << 20
+    assert abs(context.bound(str(tmp_path / "none"), str(tmp_path / "none")) / physical - 7 / 8) < 1e-3

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from ...ir.graph import Block, Function, Op, Value
+from ...ir.ops import Axis
 from ...ir.types import I64, Array
 from ...passes.analysis.cfg import substitute
+from ...passes.analysis.sizes import Solver
 
 
 class Sizes:
@@ -44,13 +46,17 @@ class Sizes:
                         else:
                             self.readers.setdefault(v, set()).add(self.home.get(block))
         found: dict[Value, Value] = {}
+        known: dict[Axis, Value] = {}
+        sizes = Solver(func)
         for v, ops in asked.items():
-            known: dict[int, Value] = {}
             for op in ops:
                 assert op.block is not None
                 if v.owner is not func.entry and not self.there(v, [op.block]):
-                    axis = op.attrs["axis"]
-                    found[op.result] = known[axis] = known.get(axis) or _dim(v, axis)
+                    size = sizes.size(own := (v, op.attrs["axis"]))
+                    # That of a parameter is known in both sweeps.
+                    axis = size if isinstance(size, tuple) and size[0].owner is func.entry else own
+                    found[op.result] = size if isinstance(size, Value) else known.get(axis) or _dim(*axis)
+                    known[axis] = found[op.result]
                     op.block.ops.remove(op)
         substitute(func, found)
 

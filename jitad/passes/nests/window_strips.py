@@ -120,6 +120,8 @@ class Strips:
         self.stores.update(v.op for v in stored)
         b.jump(behind, starts)
         at |= {p: stored for p in behind.params if p in way}
+        for op in (op for block in own for op in block.ops if op.name == "add_at" and op.result in way):
+            at[op.result] = at[op.operands[0]]               # of another nest in the loop, which stays there
         for e, values in edges:
             e.args += [t for v in values for t in at[v]]
         return at[last]
