@@ -47,6 +47,8 @@ class Sizes:
                             self.readers.setdefault(v, set()).add(self.home.get(block))
         found: dict[Value, Value] = {}
         known: dict[Axis, Value] = {}
+        if not asked:
+            return
         sizes = Solver(func)
         for v, ops in asked.items():
             for op in ops:
