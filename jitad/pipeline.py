@@ -282,6 +282,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", Step(partial_sums)),
+    ("optimized", "triangle_blocks", lambda module, roots: _triangle_blocks(module) if module.parallel else False),
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else False),
     ("optimized", "predicate", Step(predicate)),
     ("optimized", "loop_load_elimination", lambda module, roots: loop_load_elimination(module, stored=True)),
