@@ -222,6 +222,17 @@ def counted(loop: Loop) -> Counted | None:
     return None
 
 
+def exit_values(loop: Loop, known: Counted) -> list[int | Value] | None:
+    """The values that the exit receives: carried ones by position, values from outside; ``None`` if anything else."""
+    back, found = loop.back_edge().args, list[int | Value]()
+    for v in loop.exit_edge().args:
+        at = next((i for i, a in enumerate(back) if a is v and i != known.iv.index), None)
+        if at is None and v.block in loop.blocks:
+            return None
+        found.append(v if at is None else at)
+    return found
+
+
 def reads_trip_count(loop: Loop) -> bool:
     """True if the number of iterations is read from memory in each iteration of the loop around.
 

@@ -34,7 +34,7 @@ from ...ir.types import BOOL, I64, Array
 from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.cfg import merge_chains, own_exit, set_term
 from ..analysis.cost import op_cost
-from ..analysis.loops import Counted, Loop, counted, loop_forest, raising_blocks
+from ..analysis.loops import Counted, Loop, counted, exit_values, loop_forest, raising_blocks
 
 LONG = 12
 """The least cost of a side that is worth two more copies of the loop."""
@@ -101,7 +101,7 @@ def _is_small(t: Array) -> bool:
 
 
 def _find(loop: Loop, known: Counted, dom: Dominators) -> Split | None:
-    results = _results(loop, known)
+    results = exit_values(loop, known)
     if results is None:
         return None
     forms = AffineForms()
@@ -165,18 +165,6 @@ def _side(loop: Loop, side: Block, dom: Dominators, reads: int) -> int:
     """The cost of the blocks behind an edge of a branch, up to the join, with what reading an element counts more."""
     return 0 if len(dom.preds[side]) > 1 else sum(
         op_cost(op) + reads * (op.name == "get") for b in loop.blocks if dom.dominates(side, b) for op in b.ops)
-
-
-def _results(loop: Loop, known: Counted) -> list[int | Value] | None:
-    """The values that the exit receives: carried ones by position, values from outside; ``None`` if anything else."""
-    back = loop.back_edge().args
-    found: list[int | Value] = []
-    for v in loop.exit_edge().args:
-        at = next((i for i, a in enumerate(back) if a is v and i != known.iv.index), None)
-        if at is None and v.block in loop.blocks:
-            return None
-        found.append(v if at is None else at)
-    return found
 
 
 class _Splitting:

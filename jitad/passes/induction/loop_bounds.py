@@ -26,7 +26,7 @@ from ...ir.ops import MIRRORED, NEGATED, ORDERS
 from ...ir.types import I64
 from ..analysis.affine import Affine, atom
 from ..analysis.cfg import is_pure, merge_chains, remove_unreachable
-from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.loops import Counted, Loop, counted, exit_values, loop_forest
 from ..analysis.ranges import Ranges
 
 LONGEST = 2**56
@@ -87,7 +87,7 @@ class _Guard:
         known = counted(loop) if loop.exit is not None else None
         if known is None or term is None or term.name != "branch" or loop.head is loop.latch or \
                 known.trip.const is not None and known.trip.const < SHORTEST or \
-                _results(loop, known) is None or not all(map(is_pure, loop.head.ops)):
+                exit_values(loop, known) is None or not all(map(is_pure, loop.head.ops)):
             return None
         for inside, outside in (term.edges, term.edges[::-1]):
             if self._changes_nothing(known, outside) and not self._is_entry(inside, term.operands[0]):
@@ -159,17 +159,6 @@ def _bound(found: Bounds, relation: str, form: Affine, iv: Value, limit: Affine)
     (found.high if relation in ("lt", "le") else found.low).append(at.plus(Affine(int(relation in ("le", "gt")))))
 
 
-def _results(loop: Loop, known: Counted) -> list[int | Value] | None:
-    """The values that the exit receives: carried ones by position, values from outside; ``None`` if anything else."""
-    back, found = loop.back_edge().args, list[int | Value]()
-    for v in loop.exit_edge().args:
-        at = next((i for i, a in enumerate(back) if a is v and i != known.iv.index), None)
-        if at is None and v.block in loop.blocks:
-            return None
-        found.append(v if at is None else at)
-    return found
-
-
 def _conjuncts(condition: Value, holds: bool) -> list[tuple[Value, bool]]:
     """The conditions, and how each must turn out, of which ``condition`` being ``holds`` is the conjunction."""
     op = condition.op
@@ -183,7 +172,7 @@ def _conjuncts(condition: Value, holds: bool) -> list[tuple[Value, bool]]:
 def _narrow(func: Function, loop: Loop, bounds: Bounds, ranges: Ranges) -> None:
     known, preheader, latch = counted(loop), loop.preheader, loop.latch
     assert known is not None and preheader is not None and latch is not None and latch.term is not None
-    results, start, leave = _results(loop, known), loop.entry_edge().args, loop.exit_edge()
+    results, start, leave = exit_values(loop, known), loop.entry_edge().args, loop.exit_edge()
     assert results is not None
     enter, skip = map(func.new_block, ("preheader", "skip"))
     b = Builder(preheader, latch.term.loc)
