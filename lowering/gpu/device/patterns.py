@@ -146,10 +146,10 @@ def differs(v: Value, iv: Value, region: Block) -> bool:
 # --- additions --------------------------------------------------------------------------------------------
 
 def added_by(op: Op) -> Value | None:
-    """The array to whose elements a nest of loops adds, if it does nothing else but read other arrays."""
+    """The array to whose elements a nest of loops adds, if it does nothing else but read other arrays, and check."""
     loops = in_order(op)
     region = loops[-1].regions[0]
-    if any(loop.operands[3:] for loop in loops) or not is_plain(region.ops):
+    if any(loop.operands[3:] for loop in loops) or not is_plain([x for x in region.ops if x.name != "check"]):
         return None
     stores = [x for x in region.ops if x.name == "store"]
     arrays = {x.operands[1] for x in stores}
