@@ -17,11 +17,13 @@ from ...ir.aliasing.alias_classes import AliasClasses, is_array
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Scalar
+from ...ir.types import Array, Scalar
 from ...passes.analysis.affine import Affine, AffineForms
 from ...passes.analysis.loops import Loop, counted
 
 _WRITES = ("set", "add_at")
+SHORT = 8
+"""The most elements of an array that are not worth a vector."""
 
 
 def accesses_rows(loop: Loop, roots: AliasClasses) -> bool:
@@ -75,6 +77,20 @@ def _updated(head: Block) -> dict[Value, Value]:
 
 def _changes(v: Value, head: Block) -> bool:
     return v.block is head and v.const is None
+
+
+def is_short(loop: Loop) -> bool:
+    """True if a loop of one block updates neighbours in an array of at most ``SHORT`` elements, from a varying index on.
+
+    What is stored as a masked vector is not forwarded to loads of its elements, which wait until it is in the cache.
+    """
+    known = counted(loop)
+    if known is None or known.trip.const is not None or loop.blocks != {loop.head}:
+        return False
+    updates = [op for op in loop.head.ops if op.name in _WRITES]
+    arrays = [op.operands[0].type for op in updates]
+    return bool(updates) and all(isinstance(t, Array) and (t.dims[-1] or SHORT + 1) <= SHORT for t in arrays) and all(
+        _changes(op.operands[-1], loop.head) for op in updates)
 
 
 def stays_scalar(loop: Loop, dom: Dominators) -> bool:
