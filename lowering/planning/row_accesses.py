@@ -80,7 +80,7 @@ def _changes(v: Value, head: Block) -> bool:
 
 
 def is_short(loop: Loop) -> bool:
-    """True if a loop of one block updates neighbours in an array of at most ``SHORT`` elements, from a varying index on.
+    """True if a loop of one block updates an array of at most ``SHORT`` elements, from a varying index on.
 
     What is stored as a masked vector is not forwarded to loads of its elements, which wait until it is in the cache.
     """
