@@ -180,19 +180,29 @@ class Rows:
 def check_sizes(rows: Rows, checks: list[Op], outside: Callable[[Value], Value]) -> None:
     """Emit the checks of a chunk that the counter is below sizes: the chunk must end below every size.
 
-    If it does not, the first element out of bounds has the size as its index.  Of several sizes, the least fails
-    first; of equal ones, that of the first check.
+    If it does not, the first element out of bounds has the size as its index.  Of several checks, that of the least
+    size fails first, less what is added to the counter; of equal ones, the first check.
     """
     b = rows.b
     tests = [op.operands[0].op.operands for op in checks if op.operands[0].op is not None]
-    sizes = [size for _, size in tests]
-    for k, (op, (index, size)) in enumerate(zip(checks, tests)):
+    ends = [_end(rows, index, size) for index, size in tests]
+    for k, (op, (_, size)) in enumerate(zip(checks, tests)):
         with b.located(op.loc):
-            holds = b.le(b.add(rows.firsts[index], rows.length), size)
-            for other in dict.fromkeys(sizes[k + 1:]):
-                holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
+            holds = b.le(b.add(rows.start, rows.length), ends[k])
+            for other in dict.fromkeys(ends[k + 1:]):
+                holds = b.or_(holds, b.lt(other, ends[k])) if other is not ends[k] else holds
             values = [size if v in rows.firsts else outside(v) for v in op.operands[1:]]
             b.emit_op("check", [holds, *values], **op.attrs)
+
+
+def _end(rows: Rows, index: Value, size: Value) -> Value:
+    """The number of elements for which an index that counts them is below a size."""
+    if index is rows.iv:
+        return size
+    if index not in rows.firsts:                             # the sum may stand behind the first check
+        assert index.op is not None
+        rows.add(index.op)
+    return rows.b.sub(size, rows.b.sub(rows.firsts[index], rows.start))
 
 
 def _elementwise(r: Rows, op: Op) -> Value:
