@@ -88,3 +88,18 @@ def test_a_few_elements_are_updated_one_by_one() -> None:
     f = jit(counts)
     assert f(x) == counts(x)
     assert "x double>" not in f.inspect("llvm", x).split("define")[1]
+
+
+def along_a_column(a: Any, x: Any, j: int) -> float:
+    s = 0.0
+    for i in range(len(x)):
+        s += a[i, j] * x[i]
+    return s
+
+
+def test_sums_of_a_column_in_order_gather_nothing() -> None:
+    rng = np.random.default_rng(0)
+    a, x = rng.normal(0.0, 1.0, (53, 7)), rng.normal(0.0, 1.0, 53)
+    f = jit(along_a_column)
+    np.testing.assert_allclose(f(a, x, 3), a[:, 3] @ x, rtol=1e-13)
+    assert "x double>" not in f.inspect("llvm", a, x, 3).split("define")[1]
