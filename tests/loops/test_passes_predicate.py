@@ -233,12 +233,13 @@ def both_ends(x: Any, y: Any, n: int) -> float:
     return total
 
 
-@pytest.mark.parametrize("lengths", [(42, 41), (41, 41), (42, 40), (41, 40), (40, 41), (40, 40), (39, 41)])
+@pytest.mark.parametrize("lengths", [(42, 41), (41, 41), (42, 40), (41, 40), (40, 41), (40, 40), (39, 41), (0, 41),
+                                     (1, 41), (9, 0), (9, 1), (0, 0), (1, 1)])
 def test_checks_of_sums_with_the_counter(lengths: tuple[int, int]) -> None:
     """The sum stands behind the first check; of several arrays the one that ends first is told, wherever it is."""
     x, y = (np.random.default_rng(n).uniform(0.05, 3, n) for n in lengths)
     f = jit(both_ends)
-    assert masked(f, x, y, 40)
+    assert masked(f, X, X, 40)
     try:
         want = both_ends(x, y, 40)
     except IndexError as error:
