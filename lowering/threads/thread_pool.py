@@ -36,6 +36,7 @@ from . import work_stealing
 HEAD = ("shares", "threads", "trip", "stop", "context", "rows", "width", "share", "floats")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
 TAKEN = 1
+ALONE = -(1 << 30)            # the status of a routine that has one thread, and has done nothing
 SPINS = 2_000                 # pauses of the processor before a thread sleeps: 50 µs on an Intel Xeon
 PAUSE = 50                    # microseconds between later tests of the caller
 PATIENCE = 1_000              # tests between polls for signals
