@@ -123,12 +123,13 @@ class _Several:
         top = fn.field("arena_top")
         mark = code.load("ptr", top, hint="mark")
         job = code.alloca("i64", len(thread_pool.HEAD) + self.layout.arguments, 8)
-        width = 8 * self.layout.width
-        rows = arena.reserve(fn, fn.mul(self.shares, str(width)), 8)
+        width = thread_pool.row(self.layout.width)
+        rows = arena.reserve(fn, fn.mul(self.shares, str(width)), arena.ALIGN)
         own = {i: self._arrays(i, rows, width) for i in self.sums}
         share = _ShareWriter(fn.module, self.callee, self.roles, self.layout).write()
         head = {"shares": ("i64", self.shares), "threads": ("i64", threads), "trip": ("i64", str(self.args[1])),
-                "rows": ("ptr", rows), "width": ("i64", str(width)), "share": ("ptr", share)}
+                "rows": ("ptr", rows), "width": ("i64", str(width)), "share": ("ptr", share),
+                "time": ("i64", str(self.args[-1]))}
         for name, word in head.items():
             self._put(job, thread_pool.at(name), *word)
         at = 8 * len(thread_pool.HEAD)

@@ -69,11 +69,10 @@ def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> l
     code.branch(code.icmp("sgt", "i64", time, str(ENOUGH), hint="c"), ask, alone, unlikely(fn.writer) if inside else "")
     code.start(ask)
     struct, given = f"{{ {', '.join(['i32', *kinds])} }}", dict(walk.captured)
-    if walk.n[0] == "%":
-        given[walk.n] = "i64"
+    given |= {x: "i64" for x in (walk.n, time) if x[0] == "%"}
     parameters = [(t, value) for value, t in given.items()]
     routine = aside.write(fn, fn.writer.fresh("jitad.several"), parameters, struct,
-                          lambda: _on_threads(fn, walk, struct))
+                          lambda: _on_threads(fn, walk, struct, time))
     out = code.call(struct, routine, ("ptr", "%ctx"), *parameters)
     status = code.extract("i32", struct, out, 0, hint="status")
     code.branch(code.icmp("eq", "i32", status, str(thread_pool.ALONE), hint="c"), alone, several)
@@ -87,7 +86,7 @@ def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> l
     return list(outs)
 
 
-def _on_threads(fn: FunctionBuilder, walk: Walk, struct: str) -> None:
+def _on_threads(fn: FunctionBuilder, walk: Walk, struct: str, time: str) -> None:
     """Fill the job and run its shares; ``ALONE`` if there is one thread."""
     code = fn.code
     crew = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
@@ -97,13 +96,13 @@ def _on_threads(fn: FunctionBuilder, walk: Walk, struct: str) -> None:
     code.start(alone)
     aside.leave(fn, struct, str(thread_pool.ALONE), ())
     code.start(several)
-    width, top = 8 * (len(thread_pool.ROW) + len(walk.carried)), fn.field("arena_top")
+    width, top = thread_pool.row(len(thread_pool.ROW) + len(walk.carried)), fn.field("arena_top")
     mark = code.load("ptr", top, hint="mark")
-    rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
+    rows = arena.reserve(fn, fn.mul(shares, str(width)), arena.ALIGN)
     job, share = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), _share(fn, walk)
     words = {thread_pool.at(name): value for name, value in {
         "shares": ("i64", shares), "threads": ("i64", threads), "trip": ("i64", walk.n), "rows": ("ptr", rows),
-        "width": ("i64", str(width)), "share": ("ptr", share)}.items()}
+        "width": ("i64", str(width)), "share": ("ptr", share), "time": ("i64", time)}.items()}
     for i, (value, t) in enumerate(walk.captured.items()):
         words[_argument(i)] = ("i8", code.cast("zext", "i1", value, "i8")) if t == "i1" else (t, value)
     for offset, word in words.items():

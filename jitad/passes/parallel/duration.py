@@ -25,9 +25,9 @@ VECTOR, FUNCTION, IRREGULAR, SERIAL = 25, 60, 50, 120
 products of matrices 20, sums over pairs with a branch 35), and transcendental functions.  ``IRREGULAR``: one by one,
 where an index depends on data (a sparse product takes 30, springs 60).  ``SERIAL``: each addition waits for the one
 before (a triangular system takes 110), or functions are called one by one (``exp`` takes 90, ``sin`` 190)."""
-ENOUGH = 50_000_000
-"""The least time of a loop for several threads, in picoseconds.  Waking a thread that sleeps takes the calling thread
-4 µs (Intel Xeon), and the other begins later."""
+ENOUGH = 15_000_000
+"""The least time of a loop for several threads, in picoseconds.  To share it takes a microsecond (Intel Xeon); threads
+that sleep are not woken for each loop that is short (``lowering/threads/thread_pool.py``)."""
 MOST, LARGEST = 1 << 20, 1 << 40
 """Bounds of trip counts and of durations, so that the estimate cannot wrap."""
 UNKNOWN, UNCOUNTED = 8, 32
