@@ -127,11 +127,9 @@ class _Several:
         rows = arena.reserve(fn, fn.mul(self.shares, str(width)), arena.ALIGN)
         own = {i: self._arrays(i, rows, width) for i in self.sums}
         share = _ShareWriter(fn.module, self.callee, self.roles, self.layout).write()
-        head = {"shares": ("i64", self.shares), "threads": ("i64", threads), "trip": ("i64", str(self.args[1])),
-                "rows": ("ptr", rows), "width": ("i64", str(width)), "share": ("ptr", share),
-                "time": ("i64", str(self.args[-1]))}
-        for name, word in head.items():
-            self._put(job, thread_pool.at(name), *word)
+        words = thread_pool.head(self.shares, threads, str(self.args[1]), rows, width, share, str(self.args[-1]))
+        for offset, word in words.items():
+            self._put(job, offset, *word)
         at = 8 * len(thread_pool.HEAD)
         for kind, value in zip(self.kinds[2:], self.args[2:]):
             for t, part in zip(types.parts_of(kind), types.split(value)):

@@ -100,9 +100,7 @@ def _on_threads(fn: FunctionBuilder, walk: Walk, struct: str, time: str) -> None
     mark = code.load("ptr", top, hint="mark")
     rows = arena.reserve(fn, fn.mul(shares, str(width)), arena.ALIGN)
     job, share = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), _share(fn, walk)
-    words = {thread_pool.at(name): value for name, value in {
-        "shares": ("i64", shares), "threads": ("i64", threads), "trip": ("i64", walk.n), "rows": ("ptr", rows),
-        "width": ("i64", str(width)), "share": ("ptr", share), "time": ("i64", time)}.items()}
+    words = thread_pool.head(shares, threads, walk.n, rows, width, share, time)
     for i, (value, t) in enumerate(walk.captured.items()):
         words[_argument(i)] = ("i8", code.cast("zext", "i1", value, "i8")) if t == "i1" else (t, value)
     for offset, word in words.items():

@@ -17,8 +17,8 @@ a job, or takes one, wakes two more threads: a tree, so that the caller does not
 
 To wake a thread takes the caller 4 µs (Intel Xeon), and the thread begins later.  If it sleeps, a job that takes less
 than ``WAKING`` is left to those that do not: the caller alone runs the shares, if need be.  It adds up the time of such
-jobs in ``missed``, and wakes the thread when this is ``needed``: for the next job, if it comes soon.  If the thread then
-takes none, as the jobs are far apart or the processors busy, twice as much is needed the next time.
+jobs in ``missed``, and wakes the thread when this is ``needed``: for the next job, if it comes soon.  If the thread
+then takes none, as the jobs are far apart or the processors busy, twice as much is needed the next time.
 
 ``stop`` is the first share that need not continue: a failure in a share cancels the later ones, and −1 cancels all.
 A worker tests it when it polls, instead of polling for signals.  The calling thread handles signals, both while it
@@ -38,6 +38,7 @@ from ..llvm.emit import Writer
 from ..memory import context_runtime
 from . import work_stealing
 
+Word = tuple[str, str]                # type and name
 HEAD = ("shares", "threads", "trip", "stop", "context", "rows", "width", "share", "floats",
         "time")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
@@ -61,6 +62,12 @@ def at(field: str) -> int:
 def row(words: int) -> int:
     """The bytes of a row, which is on cache lines of its own."""
     return -(-8 * words // context.LINE) * context.LINE
+
+
+def head(shares: str, threads: str, trip: str, rows: str, width: int, share: str, time: str) -> dict[int, Word]:
+    """The words of a job by their offsets, except those that the routines enter."""
+    words = {"shares": shares, "threads": threads, "trip": trip, "width": str(width), "time": time}
+    return {at("rows"): ("ptr", rows), at("share"): ("ptr", share), **{at(k): ("i64", x) for k, x in words.items()}}
 
 
 def run(writer: Writer) -> str:

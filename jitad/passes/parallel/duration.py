@@ -33,10 +33,33 @@ MOST, LARGEST = 1 << 20, 1 << 40
 UNKNOWN, UNCOUNTED = 8, 32
 """The number of iterations, or of elements along an axis, where it depends on data, as in rows of sparse matrices; and
 the number of iterations of a loop that ends when a condition holds."""
+MANY = 75_000
+"""A loop is not divided that needs as many iterations, and whose length depends on a counter of a serial loop around
+it, which then takes most of a second."""
 DEEPEST = 8
 """The longest chain of integer ops by which a trip count depends on a counter."""
 
 _INTEGER = frozenset("add sub mul minimum maximum floordiv".split())
+
+
+def is_brief(forest: LoopForest, loop: Loop, trip: Value, enough: int) -> bool:
+    """True if a loop without others in it never takes long enough, or only in programs that run for long anyway."""
+    ops = list(ops_of(forest.dom.in_order(loop.blocks)))
+    if loop.children or any(_arrays(op) or op.name == "call" for op in ops):
+        return False
+    time = sum(_element(op, VECTOR, FUNCTION) for op in ops)
+    if trip.const is not None:
+        return bool(time * trip.const * SERIAL < enough * VECTOR)
+    return time * MANY < enough and _depends_on_counter(forest, trip)
+
+
+def _depends_on_counter(forest: LoopForest, v: Value, depth: int = DEEPEST) -> bool:
+    """True for a counter of a loop, and for an integer that is computed from one."""
+    op, loop = v.op, forest.loop_of(v.block)
+    if op is None:
+        known = counted(loop) if loop is not None and v.block is loop.head else None
+        return known is not None and known.iv is v
+    return op.name in _INTEGER and depth > 0 and any(_depends_on_counter(forest, x, depth - 1) for x in op.operands)
 
 
 class Duration:

@@ -40,7 +40,7 @@ from ...ir.uses import ops_of
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from ..analysis.sizes import Solver
-from .duration import ENOUGH, MOST, Duration
+from .duration import ENOUGH, MOST, Duration, is_brief
 from .independence import Dependent, Independence
 from .rows_in_place import rows_in_place
 from .serial_copy import serial_copies
@@ -106,6 +106,8 @@ class _Outliner:
             raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
         if module.gpu and known.trip.const is not None and known.trip.const < FEW:
             raise Dependent("it has few iterations", _loc(loop, func))
+        if not module.gpu and is_brief(forest, loop, known.trip, ENOUGH):
+            raise Dependent("it is short", _loc(loop, func))
         self.known: Counted = known
         self.region = loop.region(raising_blocks(forest.dom))
         outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
