@@ -236,7 +236,8 @@ class _ShareWriter:
         self.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         first = code.icmp("eq", "i64", "%share", "0", hint="first")
-        given = [("ptr", "%ctx"), *(("i64", bound) for bound in thread_pool.bounds(code))]
+        grain = LANES if callee.attrs.get("lanes") else 1
+        given = [("ptr", "%ctx"), *(("i64", bound) for bound in thread_pool.bounds(code, grain))]
         buffers: dict[int, Buffer] = {}
         at = 8 * len(thread_pool.HEAD)
         for k, t in enumerate(callee.param_types[2:]):

@@ -117,16 +117,25 @@ def divided(writer: Writer, code: Code, crew: str, trip: str, each: int = SHARES
     return shares, code.call("i64", smin, ("i64", crew), ("i64", shares), hint="threads") if each > 1 else shares
 
 
-def bounds(code: Code) -> tuple[str, str]:
-    """In the function of a share: its first iteration, and the end of its range."""
+def bounds(code: Code, grain: int = 1) -> tuple[str, str]:
+    """In the function of a share: its first iteration, and the end of its range.
+
+    All shares but the last have a multiple of ``grain`` iterations.
+    """
     def word(name: str) -> str:
         where = code.address("i8", "%job", at(name))
         return code.load("i64", where, hint=name)
 
     def begin(s: str) -> str:
-        return code.arith("udiv", "i64", code.arith("mul", "i64", trip, s, flags="nuw nsw"), shares)
+        first = code.arith("udiv", "i64", code.arith("mul", "i64", grains, s, flags="nuw nsw"), shares)
+        return code.arith("mul", "i64", first, str(grain), flags="nuw nsw") if grain > 1 else first
     trip, shares = word("trip"), word("shares")
-    return begin("%share"), begin(code.arith("add", "i64", "%share", "1", flags="nuw nsw"))
+    grains = code.arith("udiv", "i64", trip, str(grain)) if grain > 1 else trip
+    following = code.arith("add", "i64", "%share", "1", flags="nuw nsw")
+    end = begin(following)
+    if grain > 1:
+        end = code.select(code.icmp("eq", "i64", following, shares, hint="last"), "i64", trip, end)
+    return begin("%share"), end
 
 
 # Makes the contexts, then the threads.  Threads inherit the floating-point state of their creator.
