@@ -15,10 +15,11 @@ from ..llvm.emit import global_name
 
 
 def write(fn: FunctionBuilder, name: str, parameters: Iterable[tuple[str, str]], struct: str,
-          body: Callable[[], None]) -> str:
+          body: Callable[[], None], attributes: str = "") -> str:
     """Write the function ``name``: its type is ``struct``, and ``body`` emits it, ``leave`` at the end of its paths.
 
-    ``parameters``: types and names.  Returns its symbol.  It releases the memory that it takes.
+    ``parameters``: types and names; ``attributes``: of the function.  Returns its symbol.  It releases the memory that
+    it takes.
     """
     outer = fn.code, fn.body, fn.failure, fn.status, fn.group, fn.allocating
     fn.code = fn.body = code = Code(fn.code.count)
@@ -32,7 +33,7 @@ def write(fn: FunctionBuilder, name: str, parameters: Iterable[tuple[str, str]],
         fn.code, fn.body, fn.failure, fn.status, fn.group, fn.allocating = outer
         fn.code.count = code.count
     given = "".join(f", {type} {name}" for type, name in parameters)
-    head = f"define internal {struct} {global_name(name)}(ptr %ctx{given}) nounwind noinline"
+    head = f"define internal {struct} {global_name(name)}(ptr %ctx{given}) nounwind noinline{attributes}"
     return fn.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
 
 

@@ -72,7 +72,7 @@ def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> l
     given |= {x: "i64" for x in (walk.n, time) if x[0] == "%"}
     parameters = [(t, value) for value, t in given.items()]
     routine = aside.write(fn, fn.writer.fresh("jitad.several"), parameters, struct,
-                          lambda: _on_threads(fn, walk, struct, time))
+                          lambda: _on_threads(fn, walk, struct, time), " optnone")   # it has no long loops
     out = code.call(struct, routine, ("ptr", "%ctx"), *parameters)
     status = code.extract("i32", struct, out, 0, hint="status")
     code.branch(code.icmp("eq", "i32", status, str(thread_pool.ALONE), hint="c"), alone, several)

@@ -33,9 +33,9 @@ MOST, LARGEST = 1 << 20, 1 << 40
 UNKNOWN, UNCOUNTED = 8, 32
 """The number of iterations, or of elements along an axis, where it depends on data, as in rows of sparse matrices; and
 the number of iterations of a loop that ends when a condition holds."""
-MANY = 75_000
+MANY = 40_000
 """A loop is not divided that needs as many iterations, and whose length depends on a counter of a serial loop around
-it, which then takes most of a second."""
+it, which then takes a third of a second."""
 DEEPEST = 8
 """The longest chain of integer ops by which a trip count depends on a counter."""
 
