@@ -1097,3 +1097,32 @@ def test_a_short_loop_whose_length_depends_on_a_serial_one_is_left(monkeypatch: 
     assert any("several threads" in line for line in report(sums_before, X))
     monkeypatch.setattr(outline, "ENOUGH", 15_000_000)
     assert "one thread: it is short" in "\n".join(report(sums_before, X))
+
+
+def grown(x: Any, p: Any) -> Any:
+    a = p.copy()
+    f = abs(x)
+    while f < 1.0:
+        f = f * 1.4 + 0.09
+        a[::-1] *= a[1]
+    return f + a @ p
+
+
+def stepped(x: Any, p: Any) -> Any:
+    a, b = p.copy(), p * x
+    for _ in range(4):
+        new = np.zeros(len(p))
+        for i in range(len(p)):
+            new[i] = a[i] * a[i - 1] + 0.5 * b[i]
+        a, b = new, a
+    return np.sum(a * b)
+
+
+@pytest.mark.parametrize("f", [grown, stepped])
+def test_arrays_of_serial_loops_in_gradients(f: Callable[..., Any]) -> None:
+    """They are not rows of one array, which need a trip count, and serve threads."""
+    p = np.array([0.9, -1.2, 0.4])
+    several, alone = jit(f, grad=(0, 1), parallel=True), jit(f, grad=(0, 1))
+    for x in (0.3, 2.0):
+        for e, g in zip(alone.value_and_grad(x, p)[1], several.value_and_grad(x, p)[1], strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-14)
