@@ -78,6 +78,7 @@ from .passes.memory.array_order import array_order
 from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.memory.covered_boxes import covered_boxes
 from .passes.memory.dead_stores import cleared_sums, dead_stores
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
@@ -279,6 +280,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", Step(batch)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "covered_boxes", _then(covered_boxes, _SIMPLIFY, _DCE)),
     ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", Step(partial_sums)),
