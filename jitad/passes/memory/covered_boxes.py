@@ -65,7 +65,8 @@ Axis = tuple[int, int, Value | None]
 class _Box:
     """What ``updates`` fill in a nest, of the array ``param`` of its outermost loop.
 
-    ``axes``: the lower bound, the stride and the trip count, if there is a loop.  ``is_read``: elements are loaded before they are cleared.
+    ``axes``: the lower bound, the stride and the trip count, if there is a loop.  ``is_read``: elements are loaded
+    before they are cleared.
     """
 
     outer: Loop
@@ -86,7 +87,7 @@ class _Search:
         """Rewrite what enters a nest that fills the array."""
         readers = self.readers.get(start.result, ())
         for reader in readers:
-            loop = self.entered.get(reader.block) if reader.edges else None
+            loop = self.entered.get(reader.block) if reader.edges and reader.block is not None else None
             if loop is not None and loop.entry_edge().args.count(start.result) == 1:
                 box = self._box(loop, loop.head.params[loop.entry_edge().args.index(start.result)])
                 if box is not None and not box.is_read and _may_begin(start, box.updates):
@@ -259,7 +260,8 @@ class _Search:
                 return []
             places = [(*place, r.constant) for place, r in zip(places, rest)]
             axes.append((low, abs(stride), k.trip))
-        return axes if not left and len(set(places)) == len(places) == math.prod(stride for _, stride, _ in axes) else []
+        number = math.prod(stride for _, stride, _ in axes)
+        return axes if not left and len(set(places)) == len(places) == number else []
 
 
 def _may_begin(start: Op, updates: Sequence[Op]) -> bool:
