@@ -344,7 +344,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks
+    triangle_blocks covered_boxes
 """.split())
 
 # Passes that every program needs; all others only improve the code.

@@ -44,7 +44,6 @@ from ..analysis.vanishing import (
     without,
 )
 
-
 STRIP = 8
 """The elements that are compared at once where an iteration only looks for one that is not zero."""
 

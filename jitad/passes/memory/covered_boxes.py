@@ -51,10 +51,12 @@ def covered_boxes(module: Module) -> bool:
             found |= any([search.rewrite(start) for start in starts])
         sums = [op for op in func.all_ops() if op.name == "add" and op.attrs.get("acc")
                 and isinstance(op.result.type, Array) and any(v.op is None for v in op.operands)]
+        known: _Search | None = None
         for add in sums if loop_forest(func).loops else ():
-            mapping = _Search(func).narrow(add)
-            substitute(func, mapping)
-            found |= bool(mapping)
+            known = known or _Search(func)
+            if mapping := known.narrow(add):
+                substitute(func, mapping)
+                found, known = True, None
     return found
 
 
@@ -280,7 +282,8 @@ def _outside(b: Builder, sizes: Sequence[Value], box: _Box) -> Iterator[list[tup
         first, beyond = zero, n
         if low or stride > 1 or trip is None or not same(trip, n):
             first = b.minimum(b.const(low), n)
-            reach = b.minimum(b.maximum(trip, zero), n) if trip is not None else b.const(1)
+            count = b.const(1) if trip is None else trip if trip.const is None else b.const(trip.const)
+            reach = b.minimum(b.maximum(count, zero), n)
             beyond = b.minimum(b.add(b.mul(reach, b.const(stride)), b.const(low)), n)
             for start, length in ([(zero, first)] if low else []) + [(beyond, b.sub(n, beyond))]:
                 if length.const != 0:
