@@ -45,18 +45,18 @@ def covered_boxes(module: Module) -> bool:
     """Rewrite the start of each array that a nest fills; expects normal form.  Returns True if there was one."""
     found = False
     for func in module.functions.values():
-        starts = [op for op in func.all_ops() if op.name in ("fill", "copy") and isinstance(op.result.type, Array)]
-        if starts and loop_forest(func).loops:
-            search = _Search(func)
-            found |= any([search.rewrite(start) for start in starts])
+        loops = loop_forest(func).loops
+        entering = dict.fromkeys(a.op for loop in loops if loop.preheader is not None for a in loop.entry_edge().args)
+        starts = [op for op in entering if op is not None and op.name in ("fill", "copy")]
+        search = _Search(func) if starts else None
+        found |= any([search.rewrite(start) for start in starts if search is not None])
         sums = [op for op in func.all_ops() if op.name == "add" and op.attrs.get("acc")
-                and isinstance(op.result.type, Array) and any(v.op is None for v in op.operands)]
-        known: _Search | None = None
-        for add in sums if loop_forest(func).loops else ():
-            known = known or _Search(func)
-            if mapping := known.narrow(add):
+                and isinstance(op.result.type, Array) and any(v.op is None for v in op.operands)] if loops else []
+        for add in sums:
+            search = search or _Search(func)
+            if mapping := search.narrow(add):
                 substitute(func, mapping)
-                found, known = True, None
+                found, search = True, None
     return found
 
 
@@ -211,7 +211,7 @@ class _Search:
         around = self.forest.loop_of(end)
         behind = reached([b for b in (loop.exit,) if b is not None], lambda b: [
             s for s in b.successors() if around is None or s in around.blocks and s is not around.head])
-        return any(r.block in behind for r in self.readers[array] if r.name != "dim")
+        return any(r.block in behind for r in self.readers.get(array, ()) if r.name != "dim")
 
     def _always_fills(self, nest: Sequence[Loop], carried: Value, web: set[Value]) -> bool:
         """True if each iteration of a loop leads to the next inner one, and only its last array is read behind it."""
