@@ -19,7 +19,7 @@ from ..math import libmvec
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
 from ..planning.fma_control import has_free_sums
-from ..planning.row_accesses import stays_scalar
+from ..planning.row_accesses import is_short, stays_scalar, sums_columns
 from ..threads import parallel_calls
 from ..threads.safepoints import Polling
 from .checks import Checks
@@ -151,7 +151,8 @@ class Flow:
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
-                if branches and stays_scalar(loop, self.fn.forest.dom):
+                in_order = not self.fn.options.fastmath and sums_columns(loop, self.fn.apart)
+                if in_order or is_short(loop) or branches and stays_scalar(loop, self.fn.forest.dom):
                     return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
                 sums = has_free_sums(loop, self.fn.options.fastmath)
                 gathers = self.fn.target.fast_gathers and not loop.children and reads_at_floats(loop)

@@ -50,7 +50,9 @@ CHAINED = "nsz contract afn"                         # on a recurrence, without 
 
 
 def float_flags(options: Options, attrs: dict[str, Any]) -> str:
-    """The fast-math flags of a float op."""
+    """The fast-math flags of a float op; an ``exact`` one is computed twice, with the same bits."""
+    if attrs.get("exact"):
+        return ""
     if options.fastmath:
         return CHAINED if attrs.get("chained") else UNCONTRACTED if attrs.get("apart") else FAST
     return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"

@@ -13,15 +13,21 @@ of a recurrent cell adds to three rows of one matrix, for three gates.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...ir.aliasing.alias_classes import AliasClasses, is_array
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import Scalar
+from ...ir.types import Array, Scalar, is_float
 from ...passes.analysis.affine import Affine, AffineForms
 from ...passes.analysis.loops import Loop, counted
 
 _WRITES = ("set", "add_at")
+SHORT = 8
+"""The most elements of an array that are not worth a vector."""
+LITTLE = 8
+"""The most float operations on an element of a column that are not worth gathering it."""
 
 
 def accesses_rows(loop: Loop, roots: AliasClasses) -> bool:
@@ -75,6 +81,37 @@ def _updated(head: Block) -> dict[Value, Value]:
 
 def _changes(v: Value, head: Block) -> bool:
     return v.block is head and v.const is None
+
+
+def is_short(loop: Loop) -> bool:
+    """True if a loop of one block updates an array of at most ``SHORT`` elements, from a varying index on.
+
+    What is stored as a masked vector is not forwarded to loads of its elements, which wait until it is in the cache.
+    """
+    known = counted(loop)
+    if known is None or known.trip.const is not None or loop.blocks != {loop.head}:
+        return False
+    updates = [op for op in loop.head.ops if op.name in _WRITES]
+    arrays = [op.operands[0].type for op in updates]
+    return bool(updates) and all(isinstance(t, Array) and (t.dims[-1] or SHORT + 1) <= SHORT for t in arrays) and all(
+        _changes(op.operands[-1], loop.head) for op in updates)
+
+
+def sums_columns(loop: Loop, ordered: Container[Op]) -> bool:
+    """True if a loop of one block does little but add up elements of a column, by additions in order.
+
+    A vector of them is gathered, multiplied, and taken apart again, while scalars only wait for the sum.
+    """
+    known = counted(loop)
+    if known is None or loop.blocks != {loop.head} or any(op.name in _WRITES for op in loop.head.ops):
+        return False
+    sums = [back.op for p, back in loop.back_edge().passed() if p is not known.iv]
+    if not sums or any(op is None or op not in ordered or op.attrs.get("acc") for op in sums):
+        return False
+    forms = AffineForms()
+    columns = [op for op in loop.head.ops if op.name == "get" and not forms.of(op.operands[-1]).coefficient(known.iv)]
+    return any(forms.of(v).coefficient(known.iv) for op in columns for v in op.operands[1:-1]) and LITTLE >= sum(
+        OPS[op.name].cost for op in loop.head.ops if OPS[op.name].elementwise and is_float(op.result.type))
 
 
 def stays_scalar(loop: Loop, dom: Dominators) -> bool:

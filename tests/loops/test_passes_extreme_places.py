@@ -53,6 +53,16 @@ def difference(x: Any, free: Any, first: float) -> tuple[int, float]:
     return at, best
 
 
+def nearest(x: Any, free: Any, first: float) -> tuple[float, int]:
+    """Products and sums are rounded one by one, in both loops."""
+    best, at = abs(first), -1
+    for j in range(len(x)):
+        d = (x[j] - 0.3) * (x[j] - 0.3) + (x[j] * 0.7 - first) * (x[j] * 0.7 - first)
+        if d < best:
+            best, at = d, j
+    return best, at
+
+
 def of_rows(x: Any, free: Any, first: float) -> tuple[float, int, int]:
     """The smallest element right of the diagonal of free rows and columns, as when clusters are merged."""
     n, best, a, b = len(free), first, -1, -1
@@ -64,7 +74,7 @@ def of_rows(x: Any, free: Any, first: float) -> tuple[float, int, int]:
     return best, a, b
 
 
-REDUCTIONS = (with_place, place_alone, absolute, difference)
+REDUCTIONS = (with_place, place_alone, absolute, difference, nearest)
 PROGRAMS = (*REDUCTIONS, of_some, of_rows)
 VALUES = (0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan)
 
@@ -97,6 +107,14 @@ def test_fast_math_without_a_number() -> None:
     """The place is one of the loop's, whatever fast math makes of what is no number."""
     x = np.full(40, math.nan)
     assert jit(of_some, fastmath=True)(x, np.ones(40, bool), 1.0)[1] in (-7, *range(1, 121, 3))
+
+
+def test_fast_math_finds_what_is_computed_again() -> None:
+    rng = np.random.default_rng(0)
+    for n in (40, 333):
+        x = rng.normal(0.0, 2.0, n)
+        best, at = jit(nearest, fastmath=True)(x, x > 0.0, 30.0)
+        assert (best, at) == nearest(x, x > 0.0, 30.0)
 
 
 def test_derivatives() -> None:

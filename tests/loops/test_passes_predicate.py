@@ -226,6 +226,29 @@ def test_of_two_arrays_that_are_too_short_the_shorter_one_is_told() -> None:
     assert masked(compiled, np.ones(70), np.ones(70), 65)
 
 
+def both_ends(x: Any, y: Any, n: int) -> float:
+    total = 0.0
+    for k in range(n):
+        total += newton(x[k] + y[k + 1]) + newton(x[k + 2])
+    return total
+
+
+@pytest.mark.parametrize("lengths", [(42, 41), (41, 41), (42, 40), (41, 40), (40, 41), (40, 40), (39, 41), (0, 41),
+                                     (1, 41), (9, 0), (9, 1), (0, 0), (1, 1)])
+def test_checks_of_sums_with_the_counter(lengths: tuple[int, int]) -> None:
+    """The sum stands behind the first check; of several arrays the one that ends first is told, wherever it is."""
+    x, y = (np.random.default_rng(n).uniform(0.05, 3, n) for n in lengths)
+    f = jit(both_ends)
+    assert masked(f, X, X, 40)
+    try:
+        want = both_ends(x, y, 40)
+    except IndexError as error:
+        with pytest.raises(IndexError, match=str(error)):
+            f(x, y, 40)
+    else:
+        assert f(x, y, 40) == want
+
+
 def test_what_fails_in_the_first_iteration_fails_first() -> None:
     def f(a: Any, p: float, n: int) -> Any:
         out = np.zeros(n)

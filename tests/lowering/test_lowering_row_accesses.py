@@ -71,3 +71,35 @@ def test_rows_that_are_one(n: int) -> None:
     a, rows = np.arange(1.0, n + 1), np.array([0, 0, 1, 1, 1, 2, 1, 2, 3, 0])
     np.testing.assert_array_equal(jit(added)(a, rows), added(a, rows))
     np.testing.assert_array_equal(interpret(added, a, rows), added(a, rows))
+
+
+def counts(x: Any) -> float:
+    n = np.zeros(5)
+    seen = 0.0
+    for t in range(len(x)):
+        for i in range(int(x[t]), 5):
+            n[i] += 1.0
+        seen += n[2] * n[4]
+    return seen
+
+
+def test_a_few_elements_are_updated_one_by_one() -> None:
+    x = np.array([0.0, 4.0, 2.5, 7.0, 3.0, 1.0, 5.0])
+    f = jit(counts)
+    assert f(x) == counts(x)
+    assert "x double>" not in f.inspect("llvm", x).split("define")[1]
+
+
+def along_a_column(a: Any, x: Any, j: int) -> float:
+    s = 0.0
+    for i in range(len(x)):
+        s += a[i, j] * x[i]
+    return s
+
+
+def test_sums_of_a_column_in_order_gather_nothing() -> None:
+    rng = np.random.default_rng(0)
+    a, x = rng.normal(0.0, 1.0, (53, 7)), rng.normal(0.0, 1.0, 53)
+    f = jit(along_a_column)
+    np.testing.assert_allclose(f(a, x, 3), a[:, 3] @ x, rtol=1e-13)
+    assert "x double>" not in f.inspect("llvm", a, x, 3).split("define")[1]

@@ -22,7 +22,8 @@ last that replaced another, if only larger ones do; zeros of both signs are equa
 kept of that iteration is computed again for it.
 
 A loop of few iterations stays, since it has no vectors to fill.  Elements are read twice, so they are neighbours, and
-only operations that give the same bits in both loops are taken: no product that may be contracted with a sum.
+both loops give the same bits: sums and products, as of squared distances, are marked ``exact``.  Machine code rounds
+each of them then, and contracts or reorders none.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ SHORTEST = 32
 MOST = 16
 """The most ops by which an element and its conditions are computed again."""
 EXACT = COMPARISONS | {"const", "get", "abs", "neg", "and", "or", "not", "xor", "select", "isnan"}
-SUMS = frozenset({"add", "sub"})
-"""Exact for integers, and for floats without fast math: nothing here is contracted with them."""
+ROUNDED = frozenset({"add", "sub", "mul"})
+"""Exact for integers, and for floats that are rounded one by one."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def extreme_places(module: Module) -> bool:
             known = counted(loop)
             if known is not None and loop not in left and is_plain(loop, known):
                 found = _places(loop, known)
-                changed |= found is not None and _rewrite(func, forest, loop, known, found, module.fastmath)
+                changed |= found is not None and _rewrite(func, forest, loop, known, found)
     return changed
 
 
@@ -135,10 +136,10 @@ def _again(loop: Loop, known: Counted, forest: LoopForest, value: Value) -> Chos
     return chosen if chosen.found and not chosen.blocks else None
 
 
-def _is_exact(op: Op, fastmath: bool) -> bool:
+def _is_exact(op: Op) -> bool:
     integers = not any(is_float(v.type) for v in (*op.operands, op.result))
     cheap = OPS[op.name].elementwise and integers and op.name not in ("floordiv", "mod", "pow")
-    return cheap or op.name in EXACT or op.name in SUMS and not fastmath
+    return cheap or op.name in EXACT or op.name in ROUNDED
 
 
 def _is_in_order(op: Op, loop: Loop, iv: Value) -> bool:
@@ -153,11 +154,8 @@ def _is_in_order(op: Op, loop: Loop, iv: Value) -> bool:
 
 # --- two reductions -----------------------------------------------------------------------------------
 
-def _rewrite(func: Function, forest: LoopForest, loop: Loop, known: Counted, found: Places, fastmath: bool) -> bool:
-    """Look for the place in a loop of its own, if elements and conditions can be computed again; returns True then.
-
-    Under fast math the loop may find none, for lack of a number: then its last iteration serves.
-    """
+def _rewrite(func: Function, forest: LoopForest, loop: Loop, known: Counted, found: Places) -> bool:
+    """Look for the place in a loop of its own, if elements and conditions can be computed again; returns True then."""
     searched = [_again(loop, known, forest, v) for v in (found.new, *found.others)]
     kept = [_again(loop, known, forest, value) for _, _, value in found.kept]
     needed = {op for chosen in searched if chosen is not None for op in chosen.ops}
@@ -165,10 +163,13 @@ def _rewrite(func: Function, forest: LoopForest, loop: Loop, known: Counted, fou
     head, leave = loop.head, loop.exit
     assert leave is not None and head.term is not None
     if None in searched or None in kept or len(ops) > MOST or not all(
-            _is_exact(op, fastmath) and _is_in_order(op, loop, known.iv) for op in ops):
+            _is_exact(op) and _is_in_order(op, loop, known.iv) for op in ops):
         return False
     if not any(op.name == "get" for op in ops) or (known.trip.const or SHORTEST) < SHORTEST:
         return False
+    for op in ops:
+        if op.name in ROUNDED and is_float(op.result.type):
+            op.attrs["exact"] = True
     _keep_short(func, loop, known)
     first = loop.entry_edge().args[found.best.index]
     own = own_exit(func, head, leave)

@@ -180,19 +180,31 @@ class Rows:
 def check_sizes(rows: Rows, checks: list[Op], outside: Callable[[Value], Value]) -> None:
     """Emit the checks of a chunk that the counter is below sizes: the chunk must end below every size.
 
-    If it does not, the first element out of bounds has the size as its index.  Of several sizes, the least fails
-    first; of equal ones, that of the first check.
+    Each check has the first element that fails it.  The check whose element is the least fails first; of equal ones,
+    the first check.
     """
     b = rows.b
     tests = [op.operands[0].op.operands for op in checks if op.operands[0].op is not None]
-    sizes = [size for _, size in tests]
-    for k, (op, (index, size)) in enumerate(zip(checks, tests)):
+    failing = [_failing(rows, index, size) for index, size in tests]
+    for k, (op, (end, index)) in enumerate(zip(checks, failing)):
         with b.located(op.loc):
-            holds = b.le(b.add(rows.firsts[index], rows.length), size)
-            for other in dict.fromkeys(sizes[k + 1:]):
-                holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
-            values = [size if v in rows.firsts else outside(v) for v in op.operands[1:]]
+            holds = b.le(b.add(rows.start, rows.length), end)
+            for other in dict.fromkeys(element for element, _ in failing[k + 1:]):
+                holds = b.or_(holds, b.lt(other, end)) if other is not end else holds
+            values = [index if v in rows.firsts else outside(v) for v in op.operands[1:]]
             b.emit_op("check", [holds, *values], **op.attrs)
+
+
+def _failing(rows: Rows, index: Value, size: Value) -> tuple[Value, Value]:
+    """The first element, from the chunk's first on, whose index is not below a size; and this index."""
+    if index is rows.iv:
+        return size, size
+    if index not in rows.firsts:                             # the sum may stand behind the first check
+        assert index.op is not None
+        rows.add(index.op)
+    b, first = rows.b, rows.firsts[index]
+    behind = b.maximum(size, first)
+    return b.add(rows.start, b.sub(behind, first)), behind
 
 
 def _elementwise(r: Rows, op: Op) -> Value:
