@@ -1100,12 +1100,11 @@ def test_a_short_loop_whose_length_depends_on_a_serial_one_is_left(monkeypatch: 
 
 
 def grown(x: Any, p: Any) -> Any:
-    a = p.copy()
-    f = abs(x)
+    a, f = p.copy(), 0.2
     while f < 1.0:
         f = f * 1.4 + 0.09
-        a[::-1] *= a[1]
-    return f + a @ p
+        a[::-1] *= a[len(p) % 2]
+    return x + a @ p
 
 
 def stepped(x: Any, p: Any) -> Any:
