@@ -78,7 +78,7 @@ from .passes.memory.array_order import array_order
 from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
-from .passes.memory.dead_stores import cleared_sums, dead_stores
+from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
@@ -230,6 +230,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "common_arithmetic", Step(common_arithmetic)),
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
+    ("adjoint", "dead_stores", Step(overwritten_stores)),
     ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),

@@ -17,7 +17,7 @@ from ..passes.cleanup.rules import needed_rules
 from ..passes.loops.branch_accesses import branch_accesses
 from ..passes.loops.licm import licm
 from ..passes.loops.zero_cotangents import zero_cotangents
-from ..passes.memory.dead_stores import cleared_sums, dead_stores
+from ..passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
 from ..passes.memory.loop_load_elimination import loop_load_elimination
 from ..passes.memory.neighbour_updates import neighbour_updates
 from ..passes.nests.interchange import interchange
@@ -37,6 +37,7 @@ def _rules(module: Module) -> None:
 def _dead_stores(module: Module) -> None:
     """Stores that nothing reads, those that a sum overwrites among them."""
     dead_stores(module)
+    overwritten_stores(module)
     cleared_sums(module)
 
 

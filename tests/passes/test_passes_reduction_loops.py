@@ -83,9 +83,9 @@ def backwards(x: Any, y: Any, k: Any) -> Any:
 
 def parted(x: Any, y: Any, k: Any) -> Any:
     """A window backwards and a part of it: the array between has two readers, and stays."""
-    out = np.zeros(max(len(x) - 6, 0))
+    out, m = np.zeros(max(len(x) - 6, 0)), 5 + min(len(k), 1)     # six elements would be loaded one by one
     for i in range(len(x) - 6):
-        w = x[i:i + 6][::-1]
+        w = x[i:i + m][::-1]
         out[i] = np.sum(w[1:4] * w[2:5]) * k[0] + np.sum(w)
     return out
 

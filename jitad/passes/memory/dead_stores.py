@@ -161,6 +161,29 @@ class _Search:
         return form
 
 
+def overwritten_stores(module: Module) -> bool:
+    """Drop stores of elements whose array is only overwritten there, as ``s[i] = a; s[i] = b``; True if there were any.
+
+    What was read between them is the value that was stored, which ``cse`` has found.
+    """
+    found = False
+    for func in module.functions.values():
+        stores = [op for op in func.all_ops() if op.name == "set" and (first := op.operands[0].op) is not None
+                  and first.name in ("set", "add_at") and len(first.operands) == len(op.operands)]
+        uses = counts(func.all_ops()) if stores else {}
+        gone = set[Op]()
+        for op in stores:
+            first = op.operands[0].op
+            while first is not None and first.name in ("set", "add_at") and uses[first.result] == 1 and \
+                    len(first.operands) == len(op.operands) and all(map(same, first.operands[2:], op.operands[2:])):
+                gone.add(first)
+                op.operands[0] = first.operands[0]
+                first = op.operands[0].op
+        for block in {op.block for op in gone if op.block is not None}:
+            block.ops, found = [op for op in block.ops if op not in gone], True
+    return found
+
+
 def cleared_sums(module: Module) -> bool:
     """Make ``a[i] = 0; a[i] += v`` one store, as the adjoint of ``a[i] *= w`` has; returns True if there was one."""
     found = False

@@ -188,9 +188,9 @@ class _Weighing:
     def _loads_are_free(self, v: Value) -> bool:
         """True if loading the elements of an array counts as free.
 
-        It is a parameter or a view, outside loops; or a row of few elements, as a point.
+        It is a parameter or a view, outside loops; or a row or window of few elements, as a point.
         """
-        if v.op is not None and v.op.name == "get" and math.prod(n or 0 for n in dims_of(v.type)) <= FEW:
+        if v.op is not None and v.op.name in ("get", "slice") and math.prod(n or 0 for n in dims_of(v.type)) <= FEW:
             return True
         return self.weight[v.block] == 1 and (v.op is None or OPS[v.op.name].view)
 

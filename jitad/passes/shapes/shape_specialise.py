@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array
+from ...ir.types import I64, Array, dims_of
 from ..analysis.cfg import append, remove_unreachable, set_term
 from ..analysis.loops import Loop, loop_forest
 from ..analysis.sizes import Size, Solver
@@ -40,13 +40,23 @@ def shape_specialise(module: Module) -> bool:
     """Use the facts that checks establish, in every function; returns True if any type has changed."""
     changed = False
     for func in module.functions.values():                # values on stacks keep their types
-        names = {op.name for b in func.blocks for op in b.ops}
-        if "push" not in names and any(op.name == "check" and _facts(op) for b in func.blocks for op in b.ops):
+        ops = [op for b in func.blocks for op in b.ops]
+        if any(op.name == "push" for op in ops):
+            continue
+        found = any(map(_is_of_literal_size, ops))
+        if any(op.name == "check" and _facts(op) for op in ops):
             left = [MOST_FACTS]
-            if any([_before_loops(func, left), _after_checks(func, left)]):
-                retype(module, func)
-                changed = True
+            found |= any([_before_loops(func, left), _after_checks(func, left)])
+        if found:
+            retype(module, func)
+            changed = True
     return changed
+
+
+def _is_of_literal_size(op: Op) -> bool:
+    """True for a slice whose length has become a literal since it was typed, as that of a window within the array."""
+    return op.name == "slice" and any(n.const is not None and size is None
+                                      for n, size in zip(op.operands[2::3], dims_of(op.result.type)))
 
 
 def end_at_failures(module: Module) -> bool:

@@ -196,15 +196,18 @@ def cholesky_factor(a: Any) -> Any:
 def factor_block(out: Any, first: int, last: int) -> bool:
     """Factors columns ``first`` to ``last`` of L in place; returns False if a pivot is not positive."""
     n = len(out)
-    for k in range(first, last):
-        if not out[k, k] > 0:
+    for j in range(first, last):
+        pivot = out[j, j]
+        for k in range(first, j):
+            pivot -= out[j, k] * out[j, k]
+        if not pivot > 0:
             return False
-        out[k, k] = np.sqrt(out[k, k])
-        for i in range(k + 1, n):
-            out[i, k] /= out[k, k]
-        for i in range(k + 1, n):
-            for j in range(k + 1, min(i + 1, last)):
-                out[i, j] -= out[i, k] * out[j, k]
+        out[j, j] = pivot = np.sqrt(pivot)
+        for i in range(j + 1, n):                                         # rows are lanes
+            s = out[i, j]
+            for k in range(first, j):
+                s -= out[i, k] * out[j, k]
+            out[i, j] = s / pivot
     return True
 
 
