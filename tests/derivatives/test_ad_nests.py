@@ -139,8 +139,9 @@ def windows(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("f, arrays", [(splats, 0), (windows, None), (gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
-                                       (scanned, 0), (drawn, 0), (carried_on, 2)])
+@pytest.mark.parametrize("f, arrays", [
+    (splats, 0), (windows, None), (gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
+    (scanned, 0), (drawn, 0), (carried_on, 2)])
 def test_gradients_and_saved_rows(f: Callable, arrays: int | None) -> None:
     jitted = jit(f, grad=(0, 1))
     value, _ = jitted.value_and_grad(X, W, AT)
