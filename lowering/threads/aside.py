@@ -1,4 +1,4 @@
-"""What several threads need, out of the code that runs on one.
+"""Functions for the code that only several threads need, apart from that which runs on one.
 
 A loop that may be divided is there twice: for one thread in the code around it, and for several in a function of its
 own, ``{i32, results…} @several(ctx, parameters…)``.  Otherwise the code that makes a job and combines its results

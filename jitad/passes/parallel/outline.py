@@ -118,6 +118,20 @@ class _Outliner:
         self.roles = Independence(loop, known, self.region).roles()
         self.carried = list(self.roles)
         self.left = self._left()
+        self.extents = {} if module.gpu else self._extents()
+
+    def _extents(self) -> dict[Value, tuple[int, int]]:
+        """Captured numbers that are sizes of carried arrays: the function takes them from there, and they are not
+        negative.
+        """
+        found: dict[Value, tuple[int, int]] = {}
+        for i, p in enumerate(self.carried):
+            init = self.loop.entry_edge().args[p.index]
+            for axis in range(p.type.rank if isinstance(p.type, Array) else 0):
+                size = self.sizes.size((init, axis))
+                if isinstance(size, Value) and size in self.read and not self._is_made_again(size):
+                    found.setdefault(size, (i, axis))
+        return found
 
     def _left(self) -> list[Value]:
         """The results of the last iteration that are used after the loop and are not carried."""
@@ -162,7 +176,7 @@ class _Outliner:
 
     def _captured(self) -> list[Value]:
         """The values from outside that the loop reads, except those that the function computes again."""
-        return [v for v in self.read if not _is_literal(v) and not self._is_made_again(v)]
+        return [v for v in self.read if not _is_literal(v) and v not in self.extents and not self._is_made_again(v)]
 
     def _is_made_again(self, v: Value, depth: int = LONGEST) -> bool:
         """True for a size of a captured array, and for integers and conditions that such values give.
@@ -193,6 +207,7 @@ class _Outliner:
         first, end, *rest = body.params
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
         b = Builder(body.entry, body.loc)
+        values |= {v: b.dim(inits[i], axis=axis) for v, (i, axis) in self.extents.items()}
         for v in self.read:
             self._make_again(b, v, values)
         count = b.sub(end, first)
