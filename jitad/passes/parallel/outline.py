@@ -1,12 +1,13 @@
 """Outlines loops with independent iterations into functions, which several threads may call.
 
 A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried…, captured…) -> (carried…, last…)``, which
-executes the iterations from ``first`` to before ``end``.  A call over [0, m), followed by a call over [m, n) with its
+executes the iterations from ``first`` to before ``end``.  (On a CPU its last parameter is the time that the whole loop
+takes, which it does not read: the lowering does.)  A call over [0, m), followed by a call over [m, n) with its
 results, is equal to a call over [0, n).  An estimate of the time that the loop takes decides whether it pays to wake
 the threads (``duration.py``).  Otherwise the loop runs as it is, in the code around it::
 
     branch time >= ENOUGH, ^threads, ^alone
-    ^threads:  call @f.loop(0, n, …) {threads, uneven}
+    ^threads:  call @f.loop(0, n, …, time) {threads, uneven}
     ^alone:    jump ^loop(0, …)
 
 A loop in a serial one may be short, and run often (``serial_copy.py``).
@@ -39,7 +40,7 @@ from ...ir.uses import ops_of
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from ..analysis.sizes import Solver
-from .duration import ENOUGH, MOST, Duration
+from .duration import ENOUGH, MOST, Duration, is_brief
 from .independence import Dependent, Independence
 from .rows_in_place import rows_in_place
 from .serial_copy import serial_copies
@@ -105,6 +106,8 @@ class _Outliner:
             raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
         if module.gpu and known.trip.const is not None and known.trip.const < FEW:
             raise Dependent("it has few iterations", _loc(loop, func))
+        if not module.gpu and is_brief(forest, loop, known.trip, ENOUGH):
+            raise Dependent("it is short", _loc(loop, func))
         self.known: Counted = known
         self.region = loop.region(raising_blocks(forest.dom))
         outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
@@ -115,6 +118,20 @@ class _Outliner:
         self.roles = Independence(loop, known, self.region).roles()
         self.carried = list(self.roles)
         self.left = self._left()
+        self.extents = {} if module.gpu else self._extents()
+
+    def _extents(self) -> dict[Value, tuple[int, int]]:
+        """Captured numbers that are sizes of carried arrays: the function takes them from there, and they are not
+        negative.
+        """
+        found: dict[Value, tuple[int, int]] = {}
+        for i, p in enumerate(self.carried):
+            init = self.loop.entry_edge().args[p.index]
+            for axis in range(p.type.rank if isinstance(p.type, Array) else 0):
+                size = self.sizes.size((init, axis))
+                if isinstance(size, Value) and size in self.read and not self._is_made_again(size):
+                    found.setdefault(size, (i, axis))
+        return found
 
     def _left(self) -> list[Value]:
         """The results of the last iteration that are used after the loop and are not carried."""
@@ -136,9 +153,9 @@ class _Outliner:
         entry, exit_args = list(self.loop.entry_edge().args), list(self.loop.exit_edge().args)
         exit = self.loop.exit
         inits = [entry[p.index] for p in self.carried]
-        enough = None if self.module.gpu else self._pays(b, inits)
+        enough, time = (None, []) if self.module.gpu else self._pays(b, inits)
         self.loop.preheader.term = None
-        args = [b.const(0), self.known.trip, *inits, *captured]
+        args = [b.const(0), self.known.trip, *inits, *captured, *time]
         shared = self.module.gpu and not self.left and all(
             role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
         if shared:
@@ -159,7 +176,7 @@ class _Outliner:
 
     def _captured(self) -> list[Value]:
         """The values from outside that the loop reads, except those that the function computes again."""
-        return [v for v in self.read if not _is_literal(v) and not self._is_made_again(v)]
+        return [v for v in self.read if not _is_literal(v) and v not in self.extents and not self._is_made_again(v)]
 
     def _is_made_again(self, v: Value, depth: int = LONGEST) -> bool:
         """True for a size of a captured array, and for integers and conditions that such values give.
@@ -182,12 +199,15 @@ class _Outliner:
         kinds: list[Type] = [I64, I64, *(p.type for p in self.carried), *(v.type for v in captured)]
         results = [*(p.type for p in self.carried), *(v.type for v in self.left)]
         hints = ["first", "end", *(p.hint for p in self.carried), *(v.hint for v in captured)]
+        if not self.module.gpu:
+            kinds, hints = [*kinds, I64], [*hints, "time"]
         body = self.module.add(Function(self.module.unique_name(f"{self.func.name}.loop"), kinds, results, hints))
         body.loc, body.attrs["threads"] = _loc(loop, self.func), True
         body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # updated in place
         first, end, *rest = body.params
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
         b = Builder(body.entry, body.loc)
+        values |= {v: b.dim(inits[i], axis=axis) for v, (i, axis) in self.extents.items()}
         for v in self.read:
             self._make_again(b, v, values)
         count = b.sub(end, first)
@@ -239,8 +259,8 @@ class _Outliner:
 
     # --- the calls ------------------------------------------------------------------------------------
 
-    def _pays(self, b: Builder, inits: list[Value]) -> Value:
-        """Emit the test that the loop takes long enough for several threads."""
+    def _pays(self, b: Builder, inits: list[Value]) -> tuple[Value, list[Value]]:
+        """Emit the test that the loop takes long enough for several threads; returns it, and the time."""
         least = b.const(ENOUGH)
         for p, init in zip(self.carried, inits):
             if isinstance(p.type, Array) and self.roles[p] != "each":
@@ -251,7 +271,7 @@ class _Outliner:
         trip = self.known.trip
         each = Duration(b, self.forest, self.loop, self.sizes, self.module.fastmath).of_iteration()
         time = b.mul(b.minimum(trip, MOST), each)
-        return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
+        return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS))), [time]
 
     def _test(self, b: Builder, enough: Value, entry: list[Value]) -> None:
         """Emit the test, before the loop itself and the call, where the builder continues."""
