@@ -78,6 +78,7 @@ from .passes.memory.array_order import array_order
 from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
+from .passes.memory.covered_boxes import covered_boxes
 from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
@@ -280,6 +281,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", Step(batch)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "covered_boxes", _then(covered_boxes, _SIMPLIFY, _DCE)),
     ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", Step(partial_sums)),
@@ -343,7 +345,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks
+    triangle_blocks covered_boxes
 """.split())
 
 # Passes that every program needs; all others only improve the code.

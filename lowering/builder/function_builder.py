@@ -245,16 +245,16 @@ class FunctionBuilder(ABC):
 
     def call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
         """Call a function and propagate a failure; returns the results."""
-        return self._call(global_name(symbol(callee.name)), callee.param_types, callee.result_types, values)
+        return self.call_symbol(global_name(symbol(callee.name)), callee.param_types, callee.result_types, values)
 
     def call_external(self, callee: External, values: Sequence[Lowered]) -> list[Lowered]:
         """Call a function of another module; its exceptions have numbers of their own in this one."""
         kinds = ", ".join(["ptr", *(t for kind in callee.params for t in types.parts_of(kind))])
         name = self.writer.declare(callee.symbol, types.result_struct(callee.results), kinds, "nounwind")
-        return self._call(name, callee.params, callee.results, values, callee.exceptions)
+        return self.call_symbol(name, callee.params, callee.results, values, callee.exceptions)
 
-    def _call(self, name: str, params: Sequence[Type], result_types: Sequence[Type], values: Sequence[Lowered],
-              exceptions: int = 0) -> list[Lowered]:
+    def call_symbol(self, name: str, params: Sequence[Type], result_types: Sequence[Type], values: Sequence[Lowered],
+                    exceptions: int = 0) -> list[Lowered]:
         """Call ``name``; ``exceptions``: what is added to the number of an exception."""
         code = self.code
         struct = types.result_struct(result_types)

@@ -6,7 +6,7 @@ for interrupts and release memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from ...ir.graph import Block, Edge, Op
 from ...ir.types import Array
@@ -28,11 +28,14 @@ from .checks import Checks
 class Flow:
     """Lowers the control flow of one function.
 
+    ``apart``: sums that are not contracted, as those of loops in order (``fma_control.py``).
     ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).
     """
 
-    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch, checks: Checks) -> None:
+    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch, checks: Checks,
+                 apart: Container[Op]) -> None:
         self.fn, self.code, self.polling, self.scratch, self.checks = fn, fn.code, polling, scratch, checks
+        self.apart = apart
         self.labels: dict[Block, str] = {}
         self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
         self._phis: dict[Block, list[list[str | None]]] = {}
@@ -151,7 +154,7 @@ class Flow:
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
-                in_order = not self.fn.options.fastmath and sums_columns(loop, self.fn.apart)
+                in_order = not self.fn.options.fastmath and sums_columns(loop, self.apart)
                 if in_order or is_short(loop) or branches and stays_scalar(loop, self.fn.forest.dom):
                     return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
                 sums = has_free_sums(loop, self.fn.options.fastmath)

@@ -65,7 +65,7 @@ class FunctionLowering(FunctionBuilder):
         self.scratch = loop_buffers.Scratch(self)
         self.arrays = ArrayOps(self)
         self.checks = Checks(self, late)
-        self.flow = control.Flow(self, self.polling, self.scratch, self.checks)
+        self.flow = control.Flow(self, self.polling, self.scratch, self.checks, self.apart)
 
     # --- interface for the folders below ----------------------------------------------------------
 

@@ -17,7 +17,7 @@ field has eight bytes.
 * ``next``: the link of a free list of contexts.
 * ``threads``: the number of threads that a loop may use; ``workers``: the contexts of all but the first of them, or
   null until they are needed (``hire``).  ``number``: which of them this is.  ``job``, ``share``: what it works on;
-  ``offer``, ``queue``, ``asleep``, ``wake``: how it gets work (``thread_pool.py``).
+  ``offer``, ``queue``, ``asleep``, ``wake``, ``missed``, ``needed``: how it gets work (``thread_pool.py``).
 * ``floats``: the floating-point state of the caller while the body runs in another one (``float_state.py``), or 0.
 """
 
@@ -34,8 +34,10 @@ from .address_space import reserved
 from .capi import immortal
 
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
-          "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next",
-          "threads", "workers", "job", "share", "floats", "number", "wake", "offer", "asleep", "queue")
+          "operand0", "operand1", "operand2", "operand3", "blocks_used", "job", "share", "floats",
+          "blocks_take", "blocks_free", "next", "threads", "workers", "number", "wake", "missed",
+          "offer", "asleep", "queue", "needed")
+"""Threads wait for each other's writes by the cache line: eight fields."""
 LINE = 64
 SIZE = -(-8 * len(FIELDS) // LINE) * LINE
 SEMAPHORE = 64             # bytes of a ``sem_t``, at most

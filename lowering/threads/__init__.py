@@ -7,6 +7,7 @@ Files, in reading order::
     bit_loops       loops that end after a few iterations
     walks           loops that count up or down to a bound, and may end before
     safepoints      polls for signals in loops
+    aside           functions for what runs on several threads only
     parallel_nests  nests over large arrays, divided into shares
     parallel_calls  calls of outlined loops, divided into shares
 """

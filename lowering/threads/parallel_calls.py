@@ -30,7 +30,7 @@ from ..math import ops, selection
 from ..memory import arena
 from ..planning.array_plan import plan
 from ..planning.buffer_placement import Places
-from . import thread_pool
+from . import aside, thread_pool
 
 
 def _in_place(module: ModuleBuilder, callee: Function) -> set[int]:
@@ -47,34 +47,44 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
     Arrays among them are those of the caller (``planning/buffer_placement.py`` relies on it).  If the callee does not
     work in place on arrays that all threads share, one thread runs it.
     """
-    roles: Sequence[str] = op.attrs["threads"]
     callee = fn.module.functions[op.attrs["callee"]]
-    code, args = fn.code, [fn.values[v] for v in op.operands]
-    own = _in_place(fn.module, callee)
-    if not {i for i, role in enumerate(roles) if role == "each"} <= own:
+    args, own = [fn.values[v] for v in op.operands], _in_place(fn.module, callee)
+    if not {i for i, role in enumerate(op.attrs["threads"]) if role == "each"} <= own:
         return _alone(fn, callee, args, own)
-    threads = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
-    several, alone, after = code.label("several"), code.label("alone"), code.label("after")
-    outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
-    shares, threads = _divided(fn, op, callee, threads)
-    code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
-    code.start(several)
+    results = fn.call_symbol(_routine(fn, op, callee, own), callee.param_types, callee.result_types, args)
+    return [args[2 + i] if isinstance(result, Buffer) else result for i, result in enumerate(results)]
+
+
+def _routine(fn: FunctionBuilder, op: Op, callee: Function, own: set[int]) -> str:
+    """A function like the callee, which runs it on several threads."""
+    name = f"jitad.several.{callee.name}"
+    if fn.writer.defines(name):
+        return global_name(name)
+    kinds, struct = callee.param_types, types.result_struct(callee.result_types)
+    names = [[f"%arg{k}.{i}" for i in range(len(types.parts_of(t)))] for k, t in enumerate(kinds)]
+    args = [types.assemble(t, parts) for t, parts in zip(kinds, names)]
 
     def leave(results: list[Lowered]) -> None:
-        for out, result in zip(outs, results):
-            for phi, part in zip(out, types.split(result)):
-                code.add_incoming(phi, part)
-        code.jump(after)
-    leave(_Several(fn, callee, roles, args, shares).run(threads))
-    code.start(alone)
-    leave(_alone(fn, callee, args, own))
-    code.start(after)
-    return [types.assemble(t, list(out)) for t, out in zip(callee.result_types, outs)]
+        aside.leave(fn, struct, "0", [(t, x) for kind, result in zip(callee.result_types, results)
+                                      for t, x in zip(types.parts_of(kind), types.split(result))])
+
+    def body() -> None:
+        code = fn.code
+        crew = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
+        shares, threads = _divided(fn, op, callee, crew, str(args[1]))
+        several, alone = code.label("several"), code.label("alone")
+        code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
+        code.start(several)
+        leave(_Several(fn, callee, op.attrs["threads"], args, shares).run(threads))
+        code.start(alone)
+        leave(_alone(fn, callee, args, own))
+    parameters = [(t, name) for kind, parts in zip(kinds, names) for t, name in zip(types.parts_of(kind), parts)]
+    return aside.write(fn, name, parameters, struct, body)
 
 
-def _divided(fn: FunctionBuilder, op: Op, callee: Function, crew: str) -> tuple[str, str]:
+def _divided(fn: FunctionBuilder, op: Op, callee: Function, crew: str, trip: str) -> tuple[str, str]:
     """The numbers of shares and threads: one share for each where a share has arrays of its own."""
-    code, trip = fn.code, fn.scalar(op.operands[1])
+    code = fn.code
     each = thread_pool.UNEVEN if op.attrs.get("uneven") else thread_pool.SHARES
     if any(_is_sum(role, t) for role, t in zip(op.attrs["threads"], callee.result_types)):
         each = 1
@@ -113,14 +123,13 @@ class _Several:
         top = fn.field("arena_top")
         mark = code.load("ptr", top, hint="mark")
         job = code.alloca("i64", len(thread_pool.HEAD) + self.layout.arguments, 8)
-        width = 8 * self.layout.width
-        rows = arena.reserve(fn, fn.mul(self.shares, str(width)), 8)
+        width = thread_pool.row(self.layout.width)
+        rows = arena.reserve(fn, fn.mul(self.shares, str(width)), arena.ALIGN)
         own = {i: self._arrays(i, rows, width) for i in self.sums}
         share = _ShareWriter(fn.module, self.callee, self.roles, self.layout).write()
-        head = {"shares": ("i64", self.shares), "threads": ("i64", threads), "trip": ("i64", str(self.args[1])),
-                "rows": ("ptr", rows), "width": ("i64", str(width)), "share": ("ptr", share)}
-        for name, word in head.items():
-            self._put(job, thread_pool.at(name), *word)
+        words = thread_pool.head(self.shares, threads, str(self.args[1]), rows, width, share, str(self.args[-1]))
+        for offset, word in words.items():
+            self._put(job, offset, *word)
         at = 8 * len(thread_pool.HEAD)
         for kind, value in zip(self.kinds[2:], self.args[2:]):
             for t, part in zip(types.parts_of(kind), types.split(value)):
@@ -227,7 +236,8 @@ class _ShareWriter:
         self.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         first = code.icmp("eq", "i64", "%share", "0", hint="first")
-        given = [("ptr", "%ctx"), *(("i64", bound) for bound in thread_pool.bounds(code))]
+        grain = LANES if callee.attrs.get("lanes") else 1
+        given = [("ptr", "%ctx"), *(("i64", bound) for bound in thread_pool.bounds(code, grain))]
         buffers: dict[int, Buffer] = {}
         at = 8 * len(thread_pool.HEAD)
         for k, t in enumerate(callee.param_types[2:]):

@@ -2,8 +2,8 @@
 
 The loop's body becomes a function that runs the iterations of one share.  The values that it captures from the
 enclosing function are words of the job.  Partial results of reductions are combined in the order of the shares.  A
-run-time test decides whether the nest takes long enough (``passes/parallel/duration.py``).  If not, one thread runs it:
-by the same function, or in a loop of the program, which may run often, as a nest in place.
+run-time test decides whether the nest takes long enough (``passes/parallel/duration.py``).  If not, one thread runs it
+in place, as without threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..llvm.code import Code
 from ..llvm.emit import global_name
 from ..llvm.instruction import Instruction
 from ..memory import arena
-from . import thread_pool
+from . import aside, thread_pool
 
 LEAST = 64                    # iterations at least, if their number is known
 
@@ -60,48 +60,56 @@ def run(fn: FunctionBuilder, walk: Walk, in_place: Callable[[], list[str]]) -> l
     kinds = [t for t, _ in walk.carried]
     outs = [code.phi(t, after) for t in kinds]
 
-    def leave(results: list[str]) -> None:
+    def go(results: list[str]) -> None:
         for out, result in zip(outs, results):
             code.add_incoming(out, result)
         code.jump(after)
     inside = fn.forest.loop_of(fn.block) is not None
-    job, share = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), _share(fn, walk)
     time = fn.mul(fn.mul(walk.n, walk.each), str(walk.duration))
     code.branch(code.icmp("sgt", "i64", time, str(ENOUGH), hint="c"), ask, alone, unlikely(fn.writer) if inside else "")
     code.start(ask)
-    crew = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
-    shares, threads = thread_pool.divided(fn.writer, code, crew, walk.n)
-    code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
+    struct, given = f"{{ {', '.join(['i32', *kinds])} }}", dict(walk.captured)
+    given |= {x: "i64" for x in (walk.n, time) if x[0] == "%"}
+    parameters = [(t, value) for value, t in given.items()]
+    routine = aside.write(fn, fn.writer.fresh("jitad.several"), parameters, struct,
+                          lambda: _on_threads(fn, walk, struct, time), " optnone")   # it has no long loops
+    out = code.call(struct, routine, ("ptr", "%ctx"), *parameters)
+    status = code.extract("i32", struct, out, 0, hint="status")
+    code.branch(code.icmp("eq", "i32", status, str(thread_pool.ALONE), hint="c"), alone, several)
     code.start(several)
-    leave(_on_threads(fn, walk, job, share, shares, threads))
+    fn.require(code.icmp("eq", "i32", status, "0", hint="c"), status)
+    fn.count_iterations(walk.n, walk.each)
+    go([code.extract(t, struct, out, i) for i, t in enumerate(kinds, 1)])
     code.start(alone)
-    leave(in_place() if inside else _on_threads(fn, walk, job, share, "1", "1"))
+    go(in_place())
     code.start(after)
     return list(outs)
 
 
-def _on_threads(fn: FunctionBuilder, walk: Walk, job: str, share: str, shares: str, threads: str) -> list[str]:
-    """Fill the job, and run its shares: on threads, or at once if there is one."""
+def _on_threads(fn: FunctionBuilder, walk: Walk, struct: str, time: str) -> None:
+    """Fill the job and run its shares; ``ALONE`` if there is one thread."""
     code = fn.code
-    fn.count_iterations(walk.n, walk.each)
-    width, top = 8 * (len(thread_pool.ROW) + len(walk.carried)), fn.field("arena_top")
+    crew = code.call("i64", thread_pool.crew(fn.writer), ("ptr", "%ctx"), hint="threads")
+    shares, threads = thread_pool.divided(fn.writer, code, crew, walk.n)
+    several, alone = code.label("several"), code.label("alone")
+    code.branch(code.icmp("sgt", "i64", threads, "1", hint="c"), several, alone)
+    code.start(alone)
+    aside.leave(fn, struct, str(thread_pool.ALONE), ())
+    code.start(several)
+    width, top = thread_pool.row(len(thread_pool.ROW) + len(walk.carried)), fn.field("arena_top")
     mark = code.load("ptr", top, hint="mark")
-    rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
-    words = {thread_pool.at(name): value for name, value in {
-        "shares": ("i64", shares), "threads": ("i64", threads), "trip": ("i64", walk.n), "rows": ("ptr", rows),
-        "width": ("i64", str(width)), "share": ("ptr", share)}.items()}
+    rows = arena.reserve(fn, fn.mul(shares, str(width)), arena.ALIGN)
+    job, share = code.alloca("i64", len(thread_pool.HEAD) + len(walk.captured), 8), _share(fn, walk)
+    words = thread_pool.head(shares, threads, walk.n, rows, width, share, time)
     for i, (value, t) in enumerate(walk.captured.items()):
         words[_argument(i)] = ("i8", code.cast("zext", "i1", value, "i8")) if t == "i1" else (t, value)
     for offset, word in words.items():
         code.store(*word, _at(code, job, offset))
-    if threads != "1":
-        status = code.call("i32", thread_pool.run(fn.writer), ("ptr", "%ctx"), ("ptr", job), hint="status")
-        fn.require(code.icmp("eq", "i32", status, "0", hint="c"), status)
-    else:
-        code.call("i32", share, ("ptr", "%ctx"), ("ptr", job), ("i64", "0"), ("ptr", rows))
+    status = code.call("i32", thread_pool.run(fn.writer), ("ptr", "%ctx"), ("ptr", job), hint="status")
+    fn.require(code.icmp("eq", "i32", status, "0", hint="c"), status)
     results = _joined(fn, walk, rows, shares, width)
     code.store("ptr", mark, top)
-    return results
+    aside.leave(fn, struct, "0", [(t, x) for (t, _), x in zip(walk.carried, results)])
 
 
 def _argument(i: int) -> int:

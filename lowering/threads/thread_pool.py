@@ -15,6 +15,11 @@ The caller withdraws an offer that is not taken, so no worker touches a job that
 tests its mailbox for some time, and then sleeps: it sets ``asleep`` and waits for the semaphore ``wake``.  Who offers
 a job, or takes one, wakes two more threads: a tree, so that the caller does not wake all.
 
+To wake a thread takes the caller 4 µs (Intel Xeon), and the thread begins later.  If it sleeps, a job that takes less
+than ``WAKING`` is left to those that do not: the caller alone runs the shares, if need be.  It adds up the time of such
+jobs in ``missed``, and wakes the thread when this is ``needed``: for the next job, if it comes soon.  If the thread
+then takes none, as the jobs are far apart or the processors busy, twice as much is needed the next time.
+
 ``stop`` is the first share that need not continue: a failure in a share cancels the later ones, and −1 cancels all.
 A worker tests it when it polls, instead of polling for signals.  The calling thread handles signals, both while it
 works and while it waits.
@@ -33,9 +38,14 @@ from ..llvm.emit import Writer
 from ..memory import context_runtime
 from . import work_stealing
 
-HEAD = ("shares", "threads", "trip", "stop", "context", "rows", "width", "share", "floats")
+Word = tuple[str, str]                # type and name
+HEAD = ("shares", "threads", "trip", "stop", "context", "rows", "width", "share", "floats",
+        "time")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
 TAKEN = 1
+ALONE = -(1 << 30)            # the status of a routine that has one thread, and has done nothing
+WAKING = 50_000_000           # picoseconds for which a thread that sleeps is woken
+MOST_MISSED = 64 * WAKING
 SPINS = 2_000                 # pauses of the processor before a thread sleeps: 50 µs on an Intel Xeon
 PAUSE = 50                    # microseconds between later tests of the caller
 PATIENCE = 1_000              # tests between polls for signals
@@ -47,6 +57,17 @@ _HIRE = named("hire", lambda: ctypes.cast(context.HIRE, ctypes.c_void_p).value o
 def at(field: str) -> int:
     """The byte offset of a word of a job."""
     return 8 * HEAD.index(field)
+
+
+def row(words: int) -> int:
+    """The bytes of a row, which is on cache lines of its own."""
+    return -(-8 * words // context.LINE) * context.LINE
+
+
+def head(shares: str, threads: str, trip: str, rows: str, width: int, share: str, time: str) -> dict[int, Word]:
+    """The words of a job by their offsets, except those that the routines enter."""
+    words = {"shares": shares, "threads": threads, "trip": trip, "width": str(width), "time": time}
+    return {at("rows"): ("ptr", rows), at("share"): ("ptr", share), **{at(k): ("i64", x) for k, x in words.items()}}
 
 
 def run(writer: Writer) -> str:
@@ -66,9 +87,10 @@ def define(writer: Writer) -> None:
     names = ("usleep", "pthread_self", "pthread_create", "pthread_detach", "sem_init", "sem_wait", "sem_post")
     other = {name: function(name) for name in names}
     text = {**fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP, "spins": SPINS,
-            "pause": PAUSE, "patience": PATIENCE, "hire": _HIRE, "taken": TAKEN, "rest": _rest(writer)}
+            "pause": PAUSE, "patience": PATIENCE, "hire": _HIRE, "taken": TAKEN, "waking": WAKING,
+            "most": MOST_MISSED, "rest": _rest(writer)}
     float_state.define(writer)
-    for name in ("umax", "usub.sat"):
+    for name in ("umax", "umin", "usub.sat"):
         writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
     writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
     bodies = {name: body.format(**text) for name, body in _TEXTS.items()}
@@ -95,16 +117,25 @@ def divided(writer: Writer, code: Code, crew: str, trip: str, each: int = SHARES
     return shares, code.call("i64", smin, ("i64", crew), ("i64", shares), hint="threads") if each > 1 else shares
 
 
-def bounds(code: Code) -> tuple[str, str]:
-    """In the function of a share: its first iteration, and the end of its range."""
+def bounds(code: Code, grain: int = 1) -> tuple[str, str]:
+    """In the function of a share: its first iteration, and the end of its range.
+
+    All shares but the last have a multiple of ``grain`` iterations.
+    """
     def word(name: str) -> str:
         where = code.address("i8", "%job", at(name))
         return code.load("i64", where, hint=name)
 
     def begin(s: str) -> str:
-        return code.arith("udiv", "i64", code.arith("mul", "i64", trip, s, flags="nuw nsw"), shares)
+        first = code.arith("udiv", "i64", code.arith("mul", "i64", grains, s, flags="nuw nsw"), shares)
+        return code.arith("mul", "i64", first, str(grain), flags="nuw nsw") if grain > 1 else first
     trip, shares = word("trip"), word("shares")
-    return begin("%share"), begin(code.arith("add", "i64", "%share", "1", flags="nuw nsw"))
+    grains = code.arith("udiv", "i64", trip, str(grain)) if grain > 1 else trip
+    following = code.arith("add", "i64", "%share", "1", flags="nuw nsw")
+    end = begin(following)
+    if grain > 1:
+        end = code.select(code.icmp("eq", "i64", following, shares, hint="last"), "i64", trip, end)
+    return begin("%share"), end
 
 
 # Makes the contexts, then the threads.  Threads inherit the floating-point state of their creator.

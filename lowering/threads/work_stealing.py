@@ -35,6 +35,10 @@ look:
   %its.at = getelementptr inbounds ptr, ptr %workers, i64 %t
   %its = load ptr, ptr %its.at, align 8
   %asleep.at = getelementptr inbounds i8, ptr %its, i64 {ctx_asleep}
+  %sleeps = load atomic i64, ptr %asleep.at seq_cst, align 8
+  %may = icmp ne i64 %sleeps, 0
+  br i1 %may, label %claim, label %next
+claim:
   %slept = atomicrmw xchg ptr %asleep.at, i64 0 seq_cst, align 8
   %asleep = icmp ne i64 %slept, 0
   br i1 %asleep, label %post, label %next
@@ -222,9 +226,13 @@ entry:
   %silent = icmp eq ptr %poll, null
   %pair = cmpxchg ptr %offer.at, ptr %job, ptr null seq_cst seq_cst, align 8
   %withdrawn = extractvalue {{ ptr, i1 }} %pair, 1
-  br i1 %withdrawn, label %done, label %look
+  br i1 %withdrawn, label %done, label %taken
+taken:
+  %needed.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_needed}
+  store i64 {waking}, ptr %needed.at, align 8
+  br label %look
 look:
-  %n = phi i64 [ 0, %entry ], [ %n1, %again ]
+  %n = phi i64 [ 0, %taken ], [ %n1, %again ]
   %n1 = add i64 %n, 1
   %word = load atomic ptr, ptr %offer.at acquire, align 8
   %over = icmp eq ptr %word, null
@@ -311,11 +319,39 @@ offer:
   store atomic ptr %job, ptr %offer.at seq_cst, align 8
   br label %each
 go:
+  %time.at = getelementptr inbounds i8, ptr %job, i64 {job_time}
+  %time = load i64, ptr %time.at, align 8
+  %first = load ptr, ptr %workers, align 8
+  %asleep.at = getelementptr inbounds i8, ptr %first, i64 {ctx_asleep}
+  %asleep = load atomic i64, ptr %asleep.at seq_cst, align 8
+  %sleeps = icmp ne i64 %asleep, 0
+  %short = icmp ult i64 %time, {waking}
+  %lazy = and i1 %sleeps, %short
+  br i1 %lazy, label %consider, label %wake
+consider:
+  %missed.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_missed}
+  %before = load i64, ptr %missed.at, align 8
+  %missed = add i64 %before, %time
+  %needed.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_needed}
+  %least = load i64, ptr %needed.at, align 8
+  %needed = call i64 @llvm.umax.i64(i64 %least, i64 {waking})
+  %due = icmp uge i64 %missed, %needed
+  %rest = select i1 %due, i64 0, i64 %missed
+  store i64 %rest, ptr %missed.at, align 8
+  br i1 %due, label %try, label %begun
+try:
+  %twice = shl i64 %needed, 1
+  %more = call i64 @llvm.umin.i64(i64 %twice, i64 {most})
+  store i64 %more, ptr %needed.at, align 8
+  br label %wake
+wake:
   call void @jitad.wake(ptr %ctx, i64 0, i64 %team)
+  br label %begun
+begun:
   call void @jitad.work(ptr %ctx, ptr %job, i64 0)
   br label %end
 end:
-  %w = phi i64 [ 1, %go ], [ %w1, %settle ]
+  %w = phi i64 [ 1, %begun ], [ %w1, %settle ]
   %w1 = add i64 %w, 1
   %settled = icmp sge i64 %w, %team
   br i1 %settled, label %over, label %settle

@@ -19,12 +19,11 @@ from jitad.lowering.jit import cpu
 from jitad.lowering.llvm import context, float_state
 from jitad.lowering.llvm.emit import Writer
 from jitad.lowering.math.options import Options
-from jitad.lowering.threads import parallel_nests
 
 import jitad
 from jitad import jit
-from jitad.passes.parallel import outline
 from tests.loops.test_parallel import use_threads
+from tests.several_threads import little_work
 
 LEAST = 2.0 ** -1074
 SMALL = 3e-308                # normal; a tenth of it is subnormal
@@ -256,10 +255,9 @@ def test_python_threads_have_their_own_state() -> None:
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three threads, even for little work."""
     monkeypatch.setattr(context, "threads", lambda: 3)
-    monkeypatch.setattr(outline, "ENOUGH", 0)
-    monkeypatch.setattr(parallel_nests, "ENOUGH", 0)
     use_threads(3)
-    yield
+    with little_work():
+        yield
     use_threads(1)
 
 

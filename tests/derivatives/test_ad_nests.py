@@ -103,10 +103,45 @@ def carried_on(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     return total
 
 
+def splats(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """An inner loop ends when data tell; each iteration around it saves on a stack of its own."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            light, colour = 1.0, 0.0
+            for k in range(len(w)):
+                alpha = np.exp(-(x[i, j] - w[k]) ** 2)
+                if alpha < 0.3:
+                    continue
+                colour += light * alpha * w[k]
+                light *= 1.0 - alpha
+                if light < 0.05:
+                    break
+            total += (colour - 0.5) ** 2
+    return total
+
+
+def windows(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """Inner loops around indices that data tell; a row has a scale, and a sum behind them."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        scale = w[i] * w[i]
+        for j in range(x.shape[1]):
+            if at[i, j] == 0 or at[i, j] == 8:
+                continue
+            s = 0.0
+            for k in range(-1, 2):
+                s += w[at[i, j] + k] * x[i, (j + k) % 7]
+            total += scale * s * s
+        total += scale
+    return total
+
+
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("f, arrays", [(gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
-                                       (scanned, 0), (drawn, 0), (carried_on, 2)])
+@pytest.mark.parametrize("f, arrays", [
+    (splats, 0), (windows, None), (gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
+    (scanned, 0), (drawn, 0), (carried_on, 2)])
 def test_gradients_and_saved_rows(f: Callable, arrays: int | None) -> None:
     jitted = jit(f, grad=(0, 1))
     value, _ = jitted.value_and_grad(X, W, AT)

@@ -21,11 +21,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from jitad.lowering.threads import parallel_nests
 
 from jitad import interpret, jit, pipeline
 from jitad.frontend.values.values import tracing
-from jitad.passes.parallel import outline
 from jitad.passes.shapes import size_versions
 from tests.fuzzing import plain
 from tests.fuzzing.compare import (
@@ -47,6 +45,7 @@ from tests.fuzzing.otherwise import Otherwise
 from tests.fuzzing.values import fits, flatten, is_float
 from tests.gpu.running import OnDevice
 from tests.loop_level.running import looped
+from tests.several_threads import little_work
 
 # Checks that run for some programs only, and the fraction of these programs.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
@@ -344,8 +343,7 @@ class Several:
         self.fun = fun
 
     def __call__(self, *args: Any) -> Any:
-        with (mock.patch.object(outline, "ENOUGH", 0), mock.patch.object(outline, "ELEMENT", 0),
-              mock.patch.object(parallel_nests, "ENOUGH", 0)):
+        with little_work():
             return self.fun(*args)
 
 

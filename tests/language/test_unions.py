@@ -747,6 +747,12 @@ def mapped_with_either_inside(a, least):
     return vmap(one)(a).sum()
 
 
+@program((True,), (False,))
+def a_constant_of_numpys_by_a_union(x):
+    """It has its own type: an int of Python's would have to fit the other operand's."""
+    return np.uint32(2 ** 32 - 1) // (127 if x else np.uint16(65535)) % np.int8(127)
+
+
 @pytest.mark.parametrize("fun, args", choices.cases(__name__, "value", "derivative"))
 def test_value(fun, args):
     choices.check_value(fun, args)

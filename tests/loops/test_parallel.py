@@ -24,6 +24,7 @@ from jitad import check_grads, grad, jit, vmap
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.passes.parallel import outline
 from tests.kernels.test_lowering_arrays_random import COLUMNS, ROWS, programs
+from tests.several_threads import little_work
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(-9, 9, 50).astype(float)          # whole numbers: their sums are exact in any order
@@ -39,11 +40,9 @@ def use_threads(count: int) -> None:
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three threads, even for little work."""
     monkeypatch.setattr(context, "threads", lambda: 3)
-    monkeypatch.setattr(outline, "ENOUGH", 0)
-    monkeypatch.setattr(outline, "ELEMENT", 0)
-    monkeypatch.setattr(parallel_nests, "ENOUGH", 0)
     use_threads(3)
-    yield
+    with little_work():
+        yield
     use_threads(1)
 
 
@@ -1056,3 +1055,73 @@ def test_the_environment_tells_how_many_threads(monkeypatch: pytest.MonkeyPatch)
             for name, value in given.items():
                 m.setenv(name, value)
             assert context.threads() == count
+
+
+# --- short loops -------------------------------------------------------------------------------------
+
+@pytest.mark.slow
+def test_a_short_loop_wakes_no_thread_unless_others_come_soon(tmp_path: Path) -> None:
+    """The caller adds up the time of short loops for which it has woken nobody; the sum is the same in any case."""
+    out = run_alone(tmp_path / "short.py", """
+        import math, time, numpy as np
+        from jitad import jit
+        from jitad.lowering.llvm import context
+        def total(x):
+            s = 0.0
+            for i in range(len(x)):
+                s += math.sin(x[i]) * x[i]
+            return s
+        f, x = jit(total, parallel=True), np.linspace(0, 1, 10_000)
+        values = {f(x)}
+        known = [c for c, _ in context._all if c.workers]
+        missed = []
+        for _ in range(20):
+            time.sleep(0.02)
+            values.add(f(x))
+            missed.append(known[0].missed)
+        print(len(known), len(values), max(missed) > 0, known[0].needed >= 50_000_000)
+        """, JITAD_NUM_THREADS="2")
+    assert out.split() == ["1", "1", "True", "True"]
+
+
+def sums_before(x: Any) -> Any:
+    s = np.zeros(len(x))
+    for i in range(1, len(x)):
+        for k in range(i):
+            s[i] += s[k] * x[k]
+        s[i] += x[i]
+    return s
+
+
+def test_a_short_loop_whose_length_depends_on_a_serial_one_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert any("several threads" in line for line in report(sums_before, X))
+    monkeypatch.setattr(outline, "ENOUGH", 15_000_000)
+    assert "one thread: it is short" in "\n".join(report(sums_before, X))
+
+
+def grown(x: Any, p: Any) -> Any:
+    a, f = p.copy(), 0.2
+    while f < 1.0:
+        f = f * 1.4 + 0.09
+        a[::-1] *= a[len(p) % 2]
+    return x + a @ p
+
+
+def stepped(x: Any, p: Any) -> Any:
+    a, b = p.copy(), p * x
+    for _ in range(4):
+        new = np.zeros(len(p))
+        for i in range(len(p)):
+            new[i] = a[i] * a[i - 1] + 0.5 * b[i]
+        a, b = new, a
+    return np.sum(a * b)
+
+
+@pytest.mark.parametrize("f", [grown, stepped])
+def test_arrays_of_serial_loops_in_gradients(f: Callable[..., Any]) -> None:
+    """They are not rows of one array, which need a trip count, and serve threads."""
+    p = np.array([0.9, -1.2, 0.4])
+    several, alone = jit(f, grad=(0, 1), parallel=True), jit(f, grad=(0, 1))
+    for x in (0.3, 2.0):
+        for e, g in zip(alone.value_and_grad(x, p)[1], several.value_and_grad(x, p)[1], strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-14)

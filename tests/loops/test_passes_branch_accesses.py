@@ -167,8 +167,8 @@ def between(x: Any, y: Any) -> Any:
     return np.array([total])
 
 
-PROGRAMS = [between, relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged,
-            sums, sum_that_is_read, recurrence, whole_numbers]
+PROGRAMS = [between, relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order,
+            exchanged, sums, sum_that_is_read, recurrence, whole_numbers]
 
 
 @pytest.mark.long

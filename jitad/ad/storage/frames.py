@@ -14,7 +14,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import COMPARISONS, OPS
 from ...ir.types import I64, Array, Scalar
-from ...passes.analysis.loops import Loop
+from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from .homes import FREE, KEPT, REDONE
 from .iteration_order import Reverse, order_free
@@ -54,7 +54,8 @@ class Frames(Saving):
     def _divisible(self) -> set[Loop]:
         reverse = Reverse(self.sweep)
         return {x.loop for x in self.loops if x.top is not None and x.back is not None
-                and self.sweep.loops.get(x.loop) is x and order_free(reverse, x, by_parts=True)}
+                and counted(x.loop) is not None and self.sweep.loops.get(x.loop) is x
+                and order_free(reverse, x, by_parts=True)}
 
     # --- comparisons ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS, Memory
 from ...ir.types import Array
 from ...ir.uses import EDGE, ops_of, uses
 from ...passes.analysis.affine import Affine, AffineForms
@@ -73,8 +74,8 @@ class Reverse:
 def order_free(reverse: Reverse, back: LoopBack, by_parts: bool = False, own: bool = False) -> bool:
     """True if the reverse iterations may run in any order: carried values are passed on unchanged or only added to.
 
-    With ``by_parts`` arrays do not count: each iteration may have a part of its own.  With ``own`` such arrays count
-    only if each iteration accesses elements of its own.
+    With ``by_parts`` arrays that are updated in place do not count: each iteration may have a part of its own.  With
+    ``own`` such arrays count only if each iteration accesses elements of its own.
     """
     assert back.top is not None and back.back is not None
     following = back.back[1].args
@@ -84,7 +85,8 @@ def order_free(reverse: Reverse, back: LoopBack, by_parts: bool = False, own: bo
         _unchanged(p, following[p.index], back.top, given)
         or _only_added_to(p, following[p.index], back.top, used, given)
         or own and isinstance(p.type, Array) and _OwnElements(back, blocks, used, given).hold(p, following[p.index])
-        for p in back.top.params if p is not back.count and not (by_parts and isinstance(p.type, Array)))
+        or by_parts and isinstance(p.type, Array) and _updated(p, following[p.index], given)
+        for p in back.top.params if p is not back.count)
 
 
 def _unchanged(p: Value, last: Value, top: Block, given: dict[Value, set[Value]]) -> bool:
@@ -97,6 +99,22 @@ def _unchanged(p: Value, last: Value, top: Block, given: dict[Value, set[Value]]
     while changed := {q for q in same if q is not p and not given[q] <= same}:
         same -= changed
     return last in same
+
+
+def _updated(p: Value, last: Value, given: dict[Value, set[Value]]) -> bool:
+    """True if ``last``, the next iteration's value of the array ``p``, is ``p`` with other elements on every path."""
+    todo, seen = [last], {p, last}
+    while todo:
+        v = todo.pop()
+        if v is p:
+            continue
+        updates = v.op is not None and v.op.name in OPS and OPS[v.op.name].memory is Memory.UPDATE
+        sources = given.get(v) if v.op is None else {v.op.operands[0]} if updates else None
+        if not sources or v.op is None and v.block is p.block:         # another carried array
+            return False
+        todo += sources - seen
+        seen |= sources
+    return True
 
 
 def _last_one_counts(reverse: Reverse, back: LoopBack, blocks: list[Block]) -> bool:

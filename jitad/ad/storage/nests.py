@@ -10,9 +10,10 @@
 reverse, and save what both need for one row.  It runs once, merged with its reverse loop, if nothing between the two
 needs its values but that reverse loop, which reads no more than its own iteration.
 
-It pays only for innermost loops, and for loops around these.  The merged loop adds up in order, so it is not
-vectorised.  Where the reverse loop alone could become vectors, that costs more than one pass saves, unless there is
-little to compute, which is done while each addition waits for the one before.
+It pays for innermost loops, for loops around these, and where data end an inner loop or tell what the reverse loop adds
+to: a pixel of splats, with an inner loop that ends where nothing shines through, or of a turned image.  The merged
+loop adds up in order, so it is not vectorised.  Where the reverse loop alone could become vectors, that costs more than
+one pass saves, unless there is little to compute, which is done while each addition waits for the one before.
 
 *Late*: a value of the outer iteration that depends on values of the merged inner loop.  It is known only when the
 reverse sweep of the iteration ends, where ``recompute_copy.py`` computes what the next iteration receives of it.
@@ -46,6 +47,16 @@ def pays(sweep: ThereAndBack, loop: Loop) -> bool:
     ops = list(ops_of(b for b in sweep.forward if b in loop.blocks))
     costs = [op_cost(op) for op in ops]
     return sum(costs) <= LIGHT and max(costs) < EXPENSIVE or _is_scattered(ops)
+
+
+def stays_scalar(sweep: ThereAndBack, loop: Loop) -> bool:
+    """True if the reverse loop of a loop around others becomes no vectors anyway.
+
+    Data tell how long an inner loop runs, whose iterations are saved on a stack, or what the reverse loop adds to.
+    """
+    inner = [x for x in sweep.forest.loops if x is not loop and x.head in loop.blocks]
+    return any(counted(x) is None for x in inner) or _is_scattered(
+        list(ops_of(b for b in sweep.forward if b in loop.blocks)))
 
 
 def _is_scattered(ops: Sequence[Op]) -> bool:

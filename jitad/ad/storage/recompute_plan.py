@@ -135,10 +135,11 @@ def _nested(sweep: ThereAndBack, reverse: Reverse, plan: Plan) -> tuple[Plan, ..
         if not nests.is_separate(sweep, reverse.reads, outer, [loop, *(p.back.loop for p in found)], plan.merged):
             continue
         inner = replace(plan, back=back, taint=taint or set(), carried=taint is None, upwards=True)
-        inner = replace(inner, nested=_nested(sweep, reverse, inner))
-        if len(inner.nested) == len(loop.children) and (
-                loop.children or inner.carried or nests.pays(sweep, loop)):
-            found.append(inner)
+        merged = _nested(sweep, reverse, inner)
+        if len(merged) == len(loop.children) and (loop.children or inner.carried or nests.pays(sweep, loop)):
+            found.append(replace(inner, nested=merged))
+        elif loop.children and nests.stays_scalar(sweep, loop):
+            found.append(replace(inner, nested=()))
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ from ...ir.graph import Block, Op, Value
 from ...ir.graph import Edge as Jump
 from ...ir.types import BOOL
 from .closures import WALKS
-from .lattice import UNBOUND, is_number, is_static, rebuild, same
+from .lattice import UNBOUND, is_number, is_static, rebuild, same, scalar_type
 from .protocol import Indices, Trace
 from .union_merge import FACTS, narrowed, possible, renumbered
 from .values import Choice, DictObj, Edge, ListObj, Obj, Slot, State, Sym
@@ -268,7 +268,7 @@ class Choices(Trace):
         for s in sides[:-1]:
             value = b.select(b.eq(c.tag.value, s.index), self.value(s.result), value)
         self.decided[value] = (c, {s.index: s.result for s in sides})
-        return Sym(value, True)
+        return Sym(value, scalar_type(sides[0].result)[1])
 
     def _note_meaning(self, c: Choice, merged: Any, sides: Sequence[Side]) -> None:
         """Records the facts about the tag that follow from a truth value which is constant for some variants."""

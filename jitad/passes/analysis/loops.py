@@ -222,6 +222,36 @@ def counted(loop: Loop) -> Counted | None:
     return None
 
 
+def always_runs(forest: LoopForest, inner: Loop, end: Block) -> bool:
+    """True if each path to ``end``, in an iteration of the loop around, passes ``inner``, a counted loop, or the test
+    that it has an iteration.
+    """
+    before, known = inner.preheader, counted(inner)
+    if before is None or known is None:
+        return False
+    while not forest.dom.dominates(before, end):
+        guard = forest.dom.idom.get(before)
+        if guard is None or guard.term is None or guard.term.name == "switch" or \
+                forest.loop_of(guard) is not forest.loop_of(end):
+            return False
+        if guard.term.name == "branch" and not (forest.dom.dominates(guard.term.edges[0].block, before)
+                                                and _tests_trip(guard.term.operands[0], known.trip, forest.dom)):
+            return False
+        before = guard
+    return True
+
+
+def _tests_trip(v: Value, trip: Value, dom: Dominators) -> bool:
+    """True for ``0 < trip``, also if it has been computed ahead: other paths to the join pass what is undefined."""
+    if v.op is None and v.block in dom.preds:
+        beside = dom.arguments(trip) if trip.op is None and trip.block is v.block else None
+        pairs = {(x, beside[k] if beside else trip) for k, x in enumerate(dom.arguments(v))}
+        tests = [(x, n) for x, n in pairs if not (x is not None and x.op is not None and x.op.name == "undef")]
+        return len(tests) == 1 and len(tests) < len(pairs) and tests[0][0] is not None and tests[0][1] is not None and \
+            tests[0][0].op is not None and _tests_trip(tests[0][0], tests[0][1], dom)
+    return v.op is not None and v.op.name == "lt" and v.op.operands[0].const == 0 and v.op.operands[1] is trip
+
+
 def exit_values(loop: Loop, known: Counted) -> list[int | Value] | None:
     """The values that the exit receives: carried ones by position, values from outside; ``None`` if anything else."""
     back, found = loop.back_edge().args, list[int | Value]()

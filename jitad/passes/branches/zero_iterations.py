@@ -10,6 +10,8 @@ the iterations on the best path then find zeros::
                     branch more, loop(i + 1, y, c), …     skip: jump next(z, b)
                                                           next(y, c): branch more, loop(i + 1, y, c), …
 
+Where an iteration then only reads a cotangent and counts, zeros are skipped eight at a time.
+
 If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
 past its multiples where they are added at indices that are read, or both at one index and at others, so that there are
 no vectors::
@@ -22,13 +24,15 @@ no vectors::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from ...ir.builder import Builder
-from ...ir.graph import Block, Edge, Function, Module, Value
-from ...ir.types import Scalar, dtype_of
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.types import I64, Scalar, dtype_of
+from ..analysis.affine import AffineForms
 from ..analysis.branches import is_scattered
 from ..analysis.cfg import set_term
-from ..analysis.loops import Loop, loop_forest
+from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.vanishing import (
     any_nonzero,
     cleared_array,
@@ -39,6 +43,9 @@ from ..analysis.vanishing import (
     read_behind,
     without,
 )
+
+STRIP = 8
+"""The elements that are compared at once where an iteration only looks for one that is not zero."""
 
 
 def zero_iterations(module: Module) -> None:
@@ -172,9 +179,10 @@ class _Iteration:
     def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> None:
         self.func, self.loop, self.zs, self.kept = func, loop, zs, kept
         assert loop.head.term is not None
-        self.term = loop.head.term
+        self.term, self.known = loop.head.term, counted(loop)
         read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
-        self.passed = list(dict.fromkeys((*read, *read_behind(func, loop))))
+        self.behind = read_behind(func, loop)
+        self.passed = list(dict.fromkeys((*read, *self.behind)))
         self.first = needed_ops(loop.head, (*zs, *self.term.operands, *(v for v in self.passed if v not in kept)))
 
     def run(self) -> bool:
@@ -198,4 +206,53 @@ class _Iteration:
         latch.term, self.term.block, head.term = self.term, latch, None
         b = Builder(head, self.term.loc)
         b.branch(any_nonzero(b, self.zs), work, [], skip, [])
+        self._skip_strips(skip, work, latch)
         return True
+
+    def _skip_strips(self, skip: Block, work: Block, latch: Block) -> None:
+        """Lead from an iteration with a zero past strips of zeros side by side, which one comparison tells."""
+        known, load = self.known, self.zs[0].op
+        assert skip.term is not None and work.term is not None
+        kept = dict(skip.term.edges[0].passed())
+        if known is None or load is None or not self._only_counts(known, kept) or not self._reads_a_row(known, load) \
+                or any(op.name in ("check", "call") for op in (*self.first, *work.ops)):
+            return
+        strips, probe, leave = (self.func.new_block(name) for name in ("strips", "probe", "leave"))
+        at, found = strips.add_param(I64), leave.add_param(I64)
+        following = latch.add_param(I64)
+        onward = skip.term.edges[0]
+        set_term(leave, "jump", edges=[Edge(latch, [*onward.args, found])])
+        work.term.edges[0].args.append(known.next)
+        set_term(skip, "jump", edges=[Edge(strips, [known.next])])
+        b = Builder(strips, load.loc)
+        b.branch(b.le(b.add(at, STRIP), known.trip), probe, [], leave, [at])
+        b.at(probe)
+        *others, first = load.operands
+        step = AffineForms().of(first).coefficient(known.iv)
+        first = b.add(first, b.mul(b.sub(at, known.iv), b.const(step)))
+        zs = [b.abs(b.get(*others, b.add(first, step * k))) for k in range(STRIP)]
+        total = reduce(lambda x, y: b.emit_op("add", [x, y], acc=True).result, zs)      # one comparison, and vectors
+        b.branch(any_nonzero(b, [total]), leave, [at], strips, [b.add(at, STRIP)])
+        self.term.replace_uses({known.next: following})
+        b.at(latch)
+        latch.term = None
+        self.term.operands[0] = b.lt(following, known.trip)
+        latch.term = self.term
+
+    def _only_counts(self, known: Counted, kept: dict[Value, Value]) -> bool:
+        """True if an iteration that is skipped changes nothing but the counter; ``kept``: what it passes for others."""
+        back, leave = self.term.edges
+        others = [(p, kept.get(v, v)) for p, v in back.passed() if p is not known.iv]
+        return not self.behind and known.iv not in leave.args and all(
+            v is p or v.block not in self.loop.blocks for p, v in others) and all(
+            v in self.kept or v is known.next for v in self.passed) and (
+            known.trip.const is None or known.trip.const > STRIP)
+
+    def _reads_a_row(self, known: Counted, load: Op) -> bool:
+        """True if the next iterations load the next elements of a row, up or down."""
+        forms = AffineForms()
+        index = [forms.of(v) for v in load.operands[1:]]
+        steps = [form.coefficient(known.iv) for form in index]
+        return load.name == "get" and len(self.zs) == 1 and load.operands[0].owner is self.loop.head \
+            and abs(steps[-1]) == 1 and not any(steps[:-1]) and all(
+                v is known.iv or v.block not in self.loop.blocks for form in index for v, _ in form.terms)

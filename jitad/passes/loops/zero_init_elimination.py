@@ -37,7 +37,7 @@ from ...ir.types import Array, Scalar
 from ...ir.uses import array_users
 from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.cfg import substitute
-from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+from ..analysis.loops import Counted, Loop, LoopForest, always_runs, counted, loop_forest
 
 UPDATES = frozenset(("add_at", "set"))
 
@@ -175,7 +175,8 @@ class _Search:
         if not self.dom.dominates(op.block, loop.latch) or any(r is not op and r.name != "dim"
                                                                for r in self.readers[array]):
             return False
-        return all(self._is_first(inner, own, outer, carried) and self._runs(inner, outer)
+        return all(self._is_first(inner, own, outer, carried) and outer.latch is not None
+                   and always_runs(self.forest, inner, outer.latch)
                    for (inner, own), (outer, carried) in zip(nest, nest[1:]))
 
     def _is_first(self, inner: Loop, own: Value, outer: Loop, array: Value) -> bool:
@@ -199,30 +200,6 @@ class _Search:
             seen.update(fresh)
             todo += fresh
         return inner.head not in seen
-
-    def _runs(self, inner: Loop, outer: Loop) -> bool:
-        """True if each iteration of ``outer`` comes to ``inner``, or to the test that it has an iteration."""
-        before, latch, trip = inner.preheader, outer.latch, self.known[inner].trip
-        assert before is not None and latch is not None
-        while not self.dom.dominates(before, latch):
-            guard = self.dom.idom.get(before)
-            if guard is None or guard not in outer.blocks or guard.term is None or guard.term.name == "switch" or \
-                    self.forest.loop_of(guard) is not outer:
-                return False
-            if guard.term.name == "branch" and not (self.dom.dominates(guard.term.edges[0].block, before)
-                                                    and self._is_test(guard.term.operands[0], trip)):
-                return False
-            before = guard
-        return True
-
-    def _is_test(self, v: Value, trip: Value) -> bool:
-        """True for ``0 < trip``, also if it has been computed ahead: other paths to the join pass what is undefined."""
-        if v.op is None and v.block in self.dom.preds:
-            passed = set(self.dom.arguments(v))
-            tests = [x for x in passed if x is not None and not (x.op is not None and x.op.name == "undef")]
-            return len(tests) == 1 and len(tests) < len(passed) and tests[0].op is not None and \
-                self._is_test(tests[0], trip)
-        return v.op is not None and v.op.name == "lt" and v.op.operands[0].const == 0 and v.op.operands[1] is trip
 
     def _own(self, loop: Loop, param: Value, axis: int, index: Value) -> bool:
         """True if an iteration accesses the array at ``index`` only, and passes it on to the next one."""

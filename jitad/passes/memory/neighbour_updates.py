@@ -12,7 +12,8 @@ that are still to be added, and adds them where the element is reached for the l
 
 Behind the loop, the values that are left are added to the last elements.  LLVM vectorises a loop that carries values of
 earlier iterations.  If ``g`` begins as zeros, ``zero_init_elimination`` then drops ``get g`` and the zeros.  Each
-element receives the same values in the same order, so sums do not change.
+element receives the same values in the same order, so sums do not change.  If the order is free, what is pending for an
+element is one value, ``b + c1`` instead of ``b`` and ``c1``: to carry a value is a shuffle in each vector.
 
 The adjoint of a stencil that updates an array in place (``v[i] = f(v[i], v[i+1])``, a step of a binomial tree) reads
 and clears each element where it is reached first.  What it then has is carried, too, and its place in memory is read
@@ -87,7 +88,8 @@ class _Delay:
 
     ``overwrites``: what the group's ``set`` and the additions behind it give an element that is reached first, with
     its delay, or ``None``.  ``added``: the other values, each with its delay, those that wait longest first.
-    ``carried``: the parameter of the head that has a value of some iterations ago.
+    ``carried``: the parameter of the head that has a value of some iterations ago.  ``sums``: by delay, all that is
+    pending for an element, if the order of additions is free.
     """
 
     def __init__(self, loop: Loop, known: Counted, p: Value, group: Group) -> None:
@@ -101,9 +103,13 @@ class _Delay:
             first = [v for v, delay in self.added if delay == self.delay]
             self.overwrites, self.added = self._sum(first), self.added[len(first):]
         self.carried: dict[tuple[Value, int], Value] = {}
+        self.sums: dict[int, Value] = {}
 
     def run(self) -> None:
         overwrites = [(self.overwrites, self.delay)] if self.overwrites is not None else []
+        if not overwrites and sum(delay for _, delay in self.added) > self.delay and all(
+                op.attrs.get("acc") for op, _ in self.group.members if op.name == "add_at"):
+            self._sum_pending()
         for v, delay in (*overwrites, *self.added):
             for age in range(1, delay + 1):
                 self._carry(v, age)
@@ -121,6 +127,20 @@ class _Delay:
             total = b.emit_op("add", [total, v], **self.attrs).result
         b.block.ops += [self.end, *tail]
         return total
+
+    def _sum_pending(self) -> None:
+        """Make what is pending for an element one value, which each iteration takes over and adds to."""
+        pending: list[Value] = []
+        b, tail = _at(self.end)
+        for delay in range(self.delay, 0, -1):
+            total, *others = [*(v for v, d in self.added if d == delay), *pending]
+            for v in others:
+                total = b.emit_op("add", [total, v], **self.attrs).result
+            self.sums[delay] = total
+            self._carry(total, 1)
+            pending = [self._aged(total, 1)]
+        b.block.ops += [self.end, *tail]
+        self.added = [(self.sums[1], 1), *(pair for pair in self.added if not pair[1])]
 
     def _carry(self, v: Value, age: int) -> None:
         """Carry the value that ``v`` had ``age`` iterations ago."""
@@ -208,7 +228,7 @@ class _Delay:
             index = self._index(b, self.group.last + k - 1, self.known.trip)
             if self.overwrites is not None:
                 new = b.set(new, self._passed(edge, given, self.overwrites, self.delay - k), *index)
-            for v, delay in self.added:
+            for v, delay in [(self.sums[k], k)] if self.sums else self.added:
                 if delay >= k:
                     value = self._passed(edge, given, v, delay - k)
                     new = b.emit_op("add_at", [new, value, *index], **self.attrs).result

@@ -25,18 +25,41 @@ VECTOR, FUNCTION, IRREGULAR, SERIAL = 25, 60, 50, 120
 products of matrices 20, sums over pairs with a branch 35), and transcendental functions.  ``IRREGULAR``: one by one,
 where an index depends on data (a sparse product takes 30, springs 60).  ``SERIAL``: each addition waits for the one
 before (a triangular system takes 110), or functions are called one by one (``exp`` takes 90, ``sin`` 190)."""
-ENOUGH = 50_000_000
-"""The least time of a loop for several threads, in picoseconds.  Waking a thread that sleeps takes the calling thread
-4 µs (Intel Xeon), and the other begins later."""
+ENOUGH = 15_000_000
+"""The least time of a loop for several threads, in picoseconds.  To share it takes a microsecond (Intel Xeon); threads
+that sleep are not woken for each loop that is short (``lowering/threads/thread_pool.py``)."""
 MOST, LARGEST = 1 << 20, 1 << 40
 """Bounds of trip counts and of durations, so that the estimate cannot wrap."""
 UNKNOWN, UNCOUNTED = 8, 32
 """The number of iterations, or of elements along an axis, where it depends on data, as in rows of sparse matrices; and
 the number of iterations of a loop that ends when a condition holds."""
+MANY = 40_000
+"""A loop is not divided that needs as many iterations, and whose length depends on a counter of a serial loop around
+it, which then takes a third of a second."""
 DEEPEST = 8
 """The longest chain of integer ops by which a trip count depends on a counter."""
 
 _INTEGER = frozenset("add sub mul minimum maximum floordiv".split())
+
+
+def is_brief(forest: LoopForest, loop: Loop, trip: Value, enough: int) -> bool:
+    """True if a loop without others in it never takes long enough, or only in programs that run for long anyway."""
+    ops = list(ops_of(forest.dom.in_order(loop.blocks)))
+    if loop.children or any(_arrays(op) or op.name == "call" for op in ops):
+        return False
+    time = sum(_element(op, VECTOR, FUNCTION) for op in ops)
+    if trip.const is not None:
+        return bool(time * trip.const * SERIAL < enough * VECTOR)
+    return time * MANY < enough and _depends_on_counter(forest, trip)
+
+
+def _depends_on_counter(forest: LoopForest, v: Value, depth: int = DEEPEST) -> bool:
+    """True for a counter of a loop, and for an integer that is computed from one."""
+    op, loop = v.op, forest.loop_of(v.block)
+    if op is None:
+        known = counted(loop) if loop is not None and v.block is loop.head else None
+        return known is not None and known.iv is v
+    return op.name in _INTEGER and depth > 0 and any(_depends_on_counter(forest, x, depth - 1) for x in op.operands)
 
 
 class Duration:

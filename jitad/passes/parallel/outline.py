@@ -1,12 +1,13 @@
 """Outlines loops with independent iterations into functions, which several threads may call.
 
 A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried…, captured…) -> (carried…, last…)``, which
-executes the iterations from ``first`` to before ``end``.  A call over [0, m), followed by a call over [m, n) with its
+executes the iterations from ``first`` to before ``end``.  (On a CPU its last parameter is the time that the whole loop
+takes, which it does not read: the lowering does.)  A call over [0, m), followed by a call over [m, n) with its
 results, is equal to a call over [0, n).  An estimate of the time that the loop takes decides whether it pays to wake
 the threads (``duration.py``).  Otherwise the loop runs as it is, in the code around it::
 
     branch time >= ENOUGH, ^threads, ^alone
-    ^threads:  call @f.loop(0, n, …) {threads, uneven}
+    ^threads:  call @f.loop(0, n, …, time) {threads, uneven}
     ^alone:    jump ^loop(0, …)
 
 A loop in a serial one may be short, and run often (``serial_copy.py``).
@@ -39,7 +40,7 @@ from ...ir.uses import ops_of
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from ..analysis.sizes import Solver
-from .duration import ENOUGH, MOST, Duration
+from .duration import ENOUGH, MOST, Duration, is_brief
 from .independence import Dependent, Independence
 from .rows_in_place import rows_in_place
 from .serial_copy import serial_copies
@@ -105,6 +106,8 @@ class _Outliner:
             raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
         if module.gpu and known.trip.const is not None and known.trip.const < FEW:
             raise Dependent("it has few iterations", _loc(loop, func))
+        if not module.gpu and is_brief(forest, loop, known.trip, ENOUGH):
+            raise Dependent("it is short", _loc(loop, func))
         self.known: Counted = known
         self.region = loop.region(raising_blocks(forest.dom))
         outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
@@ -136,9 +139,9 @@ class _Outliner:
         entry, exit_args = list(self.loop.entry_edge().args), list(self.loop.exit_edge().args)
         exit = self.loop.exit
         inits = [entry[p.index] for p in self.carried]
-        enough = None if self.module.gpu else self._pays(b, inits)
+        enough, time = (None, []) if self.module.gpu else self._pays(b, inits)
         self.loop.preheader.term = None
-        args = [b.const(0), self.known.trip, *inits, *captured]
+        args = [b.const(0), self.known.trip, *inits, *captured, *time]
         shared = self.module.gpu and not self.left and all(
             role == "each" for role in self.roles.values()) and share_inner(body, len(self.carried))
         if shared:
@@ -182,6 +185,8 @@ class _Outliner:
         kinds: list[Type] = [I64, I64, *(p.type for p in self.carried), *(v.type for v in captured)]
         results = [*(p.type for p in self.carried), *(v.type for v in self.left)]
         hints = ["first", "end", *(p.hint for p in self.carried), *(v.hint for v in captured)]
+        if not self.module.gpu:
+            kinds, hints = [*kinds, I64], [*hints, "time"]
         body = self.module.add(Function(self.module.unique_name(f"{self.func.name}.loop"), kinds, results, hints))
         body.loc, body.attrs["threads"] = _loc(loop, self.func), True
         body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # updated in place
@@ -239,8 +244,8 @@ class _Outliner:
 
     # --- the calls ------------------------------------------------------------------------------------
 
-    def _pays(self, b: Builder, inits: list[Value]) -> Value:
-        """Emit the test that the loop takes long enough for several threads."""
+    def _pays(self, b: Builder, inits: list[Value]) -> tuple[Value, list[Value]]:
+        """Emit the test that the loop takes long enough for several threads; returns it, and the time."""
         least = b.const(ENOUGH)
         for p, init in zip(self.carried, inits):
             if isinstance(p.type, Array) and self.roles[p] != "each":
@@ -251,7 +256,7 @@ class _Outliner:
         trip = self.known.trip
         each = Duration(b, self.forest, self.loop, self.sizes, self.module.fastmath).of_iteration()
         time = b.mul(b.minimum(trip, MOST), each)
-        return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
+        return b.and_(b.ge(time, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS))), [time]
 
     def _test(self, b: Builder, enough: Value, entry: list[Value]) -> None:
         """Emit the test, before the loop itself and the call, where the builder continues."""
