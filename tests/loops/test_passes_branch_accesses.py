@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.llvm.target import Target
 
 from jitad import check_grads, grad, interpret, jit
 
@@ -155,8 +156,19 @@ def relaxed(x: Any, y: Any) -> Any:
     return t
 
 
-PROGRAMS = [relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged,
-            sums, sum_that_is_read, recurrence, whole_numbers]
+def between(x: Any, y: Any) -> Any:
+    """The side has a check, which `loop_versioning` removes after differentiation, and elements that stay there."""
+    total = -0.0
+    for i in range(len(x)):
+        at = 2.0 * x[i] + 1.5
+        if at >= 0.0 and at < len(y) - 1:
+            k = int(at)
+            total += (y[k + 1] - y[k]) * (at - k) - y[i]
+    return np.array([total])
+
+
+PROGRAMS = [between, relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order,
+            exchanged, sums, sum_that_is_read, recurrence, whole_numbers]
 
 
 @pytest.mark.long
@@ -217,6 +229,14 @@ def test_an_index_that_only_one_side_may_use_raises_there_only() -> None:
         compiled(x, np.ones(4), 3)
     with pytest.raises(IndexError):
         compiled(x, np.ones(5), -9)
+
+
+def test_a_sum_leaves_a_side_whose_check_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "fast_gathers", True)
+    text = jit(between).inspect("optimized", np.ones(3), np.ones(3))
+    assert any("cast" in block and "get" in block and "jump" in block and "add %total" not in block
+               for block in text.split("\n\n"))
+    assert "add %total" in text
 
 
 def test_an_update_that_would_delay_the_next_iteration_stays_on_its_side() -> None:
