@@ -18,12 +18,12 @@ Functions without a vector version have loops of their own, so that others becom
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from ...ir.aliasing.alias_classes import AliasClasses, ClassSummary, holds_arrays, is_array
+from ...ir.aliasing.live_arrays import LiveArrays, Origins
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import CONSUMING, ELEMENTWISE, OPS
 from ...ir.types import Array
@@ -101,39 +101,6 @@ def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) ->
 
 DEEPEST = 32
 """Nesting limit of lazy values, since Python's stack is limited.  A group keeps intermediates in registers as well."""
-
-
-class _Live:
-    """A set of live values, with the number of them in each class of aliases."""
-
-    def __init__(self, roots: AliasClasses, values: Iterable[Value]) -> None:
-        self.roots = roots
-        self._values: set[Value] = set()
-        self._number: Counter[Value] = Counter()         # by the root of the class
-        self.add(values)
-
-    def add(self, values: Iterable[Value]) -> None:
-        known, find, number = self._values, self.roots.find, self._number
-        for v in values:
-            if v not in known:
-                known.add(v)
-                number[find(v)] += 1
-
-    def remove(self, values: Iterable[Value]) -> None:
-        for v in values:
-            if v in self._values:
-                self._values.remove(v)
-                self._number[self.roots.find(v)] -= 1
-
-    def shares(self, v: Value) -> bool:
-        """True if a live value may be in the memory of ``v``."""
-        return self._number[self.roots.find(v)] > 0
-
-    def union(self, v: Value, other: Value) -> None:
-        """Join two classes."""
-        number = sum(self._number.pop(root, 0) for root in {self.roots.find(v), self.roots.find(other)})
-        self.roots.union(v, other)
-        self._number[self.roots.find(v)] = number
 
 
 class _Planner:
@@ -350,8 +317,9 @@ class _Planner:
     def _reuse(self) -> None:
         blocks = [block for block in self.func.blocks if self._has_elementwise(block)]
         live_out = self._live_out() if blocks else {}
+        origins = Origins(self.func, self.plan.reuse)
         for block in blocks:
-            live = _Live(self.roots, live_out[block])
+            live = LiveArrays(self.roots, origins, live_out[block])
             for op in reversed(list(block.all_ops())):
                 live.remove(op.results)
                 reads = self.plan.reads(op)
@@ -366,7 +334,7 @@ class _Planner:
         return any(op.name in POINTWISE and is_array(op.result)
                    and op.result not in self.plan.lazy for op in block.ops)
 
-    def _take_over(self, op: Op, live: _Live, reads: Iterable[Value]) -> None:
+    def _take_over(self, op: Op, live: LiveArrays, reads: Iterable[Value]) -> None:
         result = op.result
         wanted = self.plan.reuse.pop(result, None)
         if op.name not in POINTWISE or self._is_dear_by_rows(op):

@@ -11,7 +11,7 @@ import pytest
 from jitad.lowering.jit.invoke import Compiled
 from jitad.lowering.llvm import context
 
-from jitad import jit
+from jitad import check_grads, jit
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function, Module, Value
@@ -289,3 +289,39 @@ def test_arenas_are_bounded_by_the_memory_that_may_be_used(tmp_path: Path) -> No
     assert abs(bound(physical, 1 << 30) / (1 << 30) - 7 / 8) < 1e-3
     assert bound(physical, 1 << 20) == 16 << 20
     assert abs(context.bound(str(tmp_path / "none"), str(tmp_path / "none")) / physical - 7 / 8) < 1e-3
+
+
+def ragged(x, start, w):
+    total = 0.0
+    for i in range(len(start) - 1):
+        a = np.zeros(x.shape[1])
+        for p in range(start[i], start[i + 1]):
+            a += x[p] * w[p]
+        total += np.dot(a, a) + a[0]
+    return total
+
+
+def kept_before(x, start, w):
+    """As ``ragged``; each part also begins with the one before, which is still read."""
+    last, total = x[0], 0.0
+    for i in range(len(start) - 1):
+        a = last * 0.5
+        if start[i] < start[i + 1]:
+            for p in range(start[i], start[i + 1]):
+                a = a + x[p] * w[p] + last
+        else:
+            a = last
+        total += np.dot(a, last)
+        last = a
+    return total
+
+
+@pytest.mark.parametrize("f", [ragged, kept_before])
+def test_copies_are_updated_in_place_where_another_path_passes_on_the_original(f: Callable[..., float]) -> None:
+    """Zeros are filled once; a part without rows reads them, and another one updates its copy."""
+    x, w, start = np.sin(np.arange(45.0)).reshape(9, 5), np.cos(np.arange(9.0)), np.array([0, 3, 3, 3, 7, 7, 9])
+    compiled = jit(f, grad=(0, 2))
+    assert compiled(x, start, w) == pytest.approx(f(x, start, w), rel=1e-13)
+    check_grads(lambda x, w: compiled(x, start, w), (x, w), order=1)
+    if f is ragged:
+        assert str(compiled.inspect("loops", x, start, w)).count("= alloc ") == 2

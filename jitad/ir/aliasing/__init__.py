@@ -18,4 +18,5 @@ Imports ``ir`` alone.  Files, in reading order::
     liveness       live values, block by block; pairs of dead values are of no interest
     may_alias      pairs at a point: for ``copy_insertion``, and for ``linearity``, which verifies what that did
     alias_classes  classes of values: for the lowering, which gives each buffer its alias scope and its place
+    live_arrays    live values by class, and the origins of their memory: for results that take over a buffer
 """

@@ -135,10 +135,14 @@ class _Late:
 
 
 def _is_place_of_extreme(select: Op, loop: Loop) -> bool:
-    """True if a carried index is replaced by another one where the elements at both compare so."""
+    """True if a carried index is replaced by another one where the elements at both compare so.
+
+    A merge of sorted parts compares so too, but goes on behind the smaller element: either side is as frequent.
+    """
     test, *sides = select.operands
     order = test.op
-    if order is None or order.name not in ORDERS or not any(v.owner is loop.head for v in sides):
+    if order is None or order.name not in ORDERS or not any(
+            p in sides and a is select.result for p, a in loop.back_edge().passed()):
         return False
     x, y = (v.op for v in order.operands)
     return x is not None and y is not None and x.name == y.name == "get" and len(x.operands) == 2 and \
