@@ -108,14 +108,17 @@ def test_reduction_keeps_nothing() -> None:
 
 @pytest.mark.parametrize("n", (10, 1000, 100_000))
 def test_gradient_is_independent_of_the_number_of_inputs(n: int) -> None:
-    """The ratio to the value is constant; inputs that are not read cost one zero each."""
+    """The ratio to the value is constant; inputs that are not read cost one zero each.
+
+    The interpreter fills the zeros and puts them behind what is stored, which machine code does at once.
+    """
     x = np.linspace(0.1, 1, n)
 
     def loss(x):
         return np.sum(np.sin(x) * x)
     ratio = work(counted(value_and_grad(loss), x)[1]) / work(counted(loss, x)[1])
     assert ratio <= 4
-    assert work(counted(grad(first_ten), x)[1]) <= n + 40 * 10
+    assert work(counted(grad(first_ten), x)[1]) <= 2 * n + 40 * 10
 
 
 def test_shared_values_are_differentiated_once() -> None:
