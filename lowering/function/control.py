@@ -171,7 +171,7 @@ class Flow:
         if all(op.name not in libmvec.OPS for op in loop.head.ops):
             return ""
         self.fn.width = self.fn.target.full_width
-        return libmvec.masked(self.fn.writer, self.fn.group)
+        return libmvec.masked(self.fn.writer, loop.head.ops, self.fn.group)
 
     def _plain_edge(self, edge: Edge) -> bool:
         """True if ``_go`` would emit nothing but a jump."""

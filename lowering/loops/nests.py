@@ -121,7 +121,7 @@ class NestPrinter(Printer):
         if idioms.transposed(loops) is not None:
             return fn.writer.loop_note(cold=True)
         if calls:
-            return libmvec.masked(fn.writer)
+            return libmvec.masked(fn.writer, inner.regions[0].ops)
         return fn.writer.interleaved() if inner.attrs.get("reductions") else ""
 
     def _positive_zeros(self, op: Op) -> None:

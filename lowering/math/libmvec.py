@@ -12,9 +12,11 @@ differ in its last bits from the same element computed alone (a loop's remainder
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ...ir.graph import Op, Value
 from ..llvm.emit import Writer
 from ..llvm.target import LIBMVEC, Target
 from . import own
@@ -38,6 +40,9 @@ _LEVELS = (("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128))
 
 # The ops of ``ir.ops`` that these functions compute.
 OPS = frozenset(_ARITY)
+
+DEEP, BESIDE = 5, 3
+"""The fewest functions one behind another for two vectors at a time, and the most functions for each of these."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,23 @@ def masks_tails(features: str) -> bool:
     return library() is not None and all(f"+{f}" in features.split(",") for f in ("avx512f", "avx512bw", "avx512vl"))
 
 
-def masked(writer: Writer, group: str = "") -> str:
-    """Loop metadata that asks for a masked tail; ``group`` as for ``loop_note``."""
+def masked(writer: Writer, ops: Iterable[Op], group: str = "") -> str:
+    """Loop metadata that asks for a masked tail; ``ops``: those of the body; ``group`` as for ``loop_note``.
+
+    Two vectors at a time hide the latency of functions of functions: the processor does not look far enough ahead to
+    begin with the next vector.
+    """
+    two = ('!"llvm.loop.interleave.count", i32 2',) if _is_chain(ops) else ()
     return writer.loop('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"',
-                       *writer.apart(group))
+                       *two, *writer.apart(group))
+
+
+def _is_chain(ops: Iterable[Op]) -> bool:
+    """True if functions wait for one another: a chain of ``DEEP``, and few that do not belong to it."""
+    depth, count = dict[Value, int](), 0
+    for op in ops:
+        level = max((depth.get(v, 0) for v in op.operands), default=0) + (op.name in OPS)
+        count += op.name in OPS
+        depth.update(dict.fromkeys(op.results, level))
+    deepest = max(depth.values(), default=0)
+    return deepest >= DEEP and count <= BESIDE * deepest

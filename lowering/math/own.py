@@ -1,5 +1,5 @@
-"""Vector functions of our own, written in LLVM IR, for loops over ``tanh``, and over ``exp``, ``sin`` and ``cos`` of
-single precision.
+"""Vector functions of our own, written in LLVM IR, for loops over ``tanh``, logarithms, and ``exp``, ``sin`` and
+``cos`` of single precision.
 
 libmvec's ``tanh`` of doubles takes twice as long, and all of libmvec's functions are calls, across which a loop spills
 its values to memory.  Ours are inlined after loops were vectorised, so that several of them overlap.
@@ -65,7 +65,9 @@ FLOAT = Precision("float", 32, 23, (0.693359375, -2.12194440e-4),
                   (0.49999993432129, 0.16666520399043, 0.04166839078355, 0.00836874510894, 0.00138145401768),
                   10.0, (-104.0, 89.0))
 PREFIX = "jitad.vector."
-FUNCTIONS = {"tanh": DOUBLE, "tanhf": FLOAT, "expf": FLOAT, "sinf": FLOAT, "cosf": FLOAT}
+FUNCTIONS = {"tanh": DOUBLE, "tanhf": FLOAT, "expf": FLOAT, "sinf": FLOAT, "cosf": FLOAT,
+             "log": DOUBLE, "logf": FLOAT, "log2": DOUBLE, "log10": DOUBLE, "pow": DOUBLE, "powf": FLOAT}
+LOGARITHMS = ("log", "log2", "log10")
 FEATURES = {"avx512f": 512, "fma": 256}              # vector width in bits
 LETTERS = {512: "e", 256: "d"}                       # the letter for this width in libmvec's names
 
@@ -88,7 +90,7 @@ def suits(function: str, lanes: int, features: list[str]) -> bool:
 
 def stands_alone(function: str) -> bool:
     """True if our version of ``function`` does not call libmvec."""
-    return function not in ("sinf", "cosf")
+    return function.rstrip("f") in ("tanh", "exp")
 
 
 def definitions(names: Iterable[str]) -> str:
@@ -105,12 +107,15 @@ class _Text:
         self.t, self.n = f"<{lanes} x {precision.name}>", f"<{lanes} x i{precision.bits}>"
         self.suffix = f"v{lanes}f{precision.bits}"
         self.lines: list[str] = []
+        self.params = ("%x", "%y") if function.startswith("pow") else ("%x",)
         self.outside = ""                            # declarations of external functions
 
     def text(self) -> str:
-        body = {"tanh": self._tanh, "exp": self._exp, "sin": self._sin, "cos": self._cos}[self.function.rstrip("f")]
+        body = {"tanh": self._tanh, "exp": self._exp, "sin": self._sin, "cos": self._cos,
+                "pow": self._pow, **dict.fromkeys(LOGARITHMS, self._log)}[self.function.rstrip("f")]
         out = body()
-        head = f"define available_externally {self.t} @{name(self.function, self.lanes)}({self.t} %x)"
+        params = ", ".join(f"{self.t} {x}" for x in self.params)
+        head = f"define available_externally {self.t} @{name(self.function, self.lanes)}({params})"
         facts = "alwaysinline memory(none) nounwind willreturn"
         return "\n".join([self.outside, f"{head} {facts} {{", *self.lines, f"  ret {self.t} {out}", "}", ""])
 
@@ -148,12 +153,39 @@ class _Text:
         whole = self.op(f"fsub {self.t} {shifted}, {self.all(self.p.shift)}")
         return self._sine(x, shifted, self.op(f"fadd {self.t} {whole}, {self.all(0.5)}"), even=1)
 
+    def _log(self) -> str:
+        """libmvec's, but for zeros, for each of which that calls a scalar function: inactive lanes often are zeros."""
+        zero = self.op(f"fcmp oeq {self.t} %x, {self.all(0.0)}")
+        y = self.op(f"call {self._library(self._select(zero, self.all(1.0), '%x'))}")
+        return self._select(zero, self.all(-math.inf), y)
+
+    def _pow(self) -> str:
+        """The same; powers of zero are 0, 1, infinite or NaN."""
+        bits = self.op(f"bitcast {self.t} %x to {self.n}")
+        zero = self.op(f"icmp eq {self.n} {bits}, zeroinitializer")
+        power = self.op(f"call {self._library(self._select(zero, self.all(1.0), '%x'), '%y')}")
+        signs = [self.op(f"fcmp {order} {self.t} %y, {self.all(0.0)}") for order in ("ogt", "olt", "oeq")]
+        of_zero = "%y"
+        for sign, result in zip(signs, (0.0, math.inf, 1.0)):
+            of_zero = self._select(sign, self.all(result), of_zero)
+        return self._select(zero, of_zero, power)
+
     # --- steps --------------------------------------------------------------------------------------
+
+    def _library(self, *args: str) -> str:
+        """Declare libmvec's function; returns what follows ``call``."""
+        kinds = ", ".join([self.t] * len(args))
+        head = f"{self.t} @_ZGV{LETTERS[self.lanes * self.p.bits]}N{self.lanes}{'v' * len(args)}_{self.function}"
+        self.outside = f"declare {head}({kinds}) memory(none) nounwind willreturn"
+        return f"{head}({', '.join(f'{self.t} {x}' for x in args)})"
+
+    def _select(self, condition: str, x: str, y: str) -> str:
+        return self.op(f"select <{self.lanes} x i1> {condition}, {self.t} {x}, {self.t} {y}")
 
     def _limited(self, x: str, beyond: str, limit: float) -> str:
         """``limit`` if ``x`` is beyond it, else ``x``; NaN stays NaN."""
         far = self.op(f"fcmp {beyond} {self.t} {x}, {self.all(limit)}")
-        return self.op(f"select <{self.lanes} x i1> {far}, {self.t} {self.all(limit)}, {self.t} {x}")
+        return self._select(far, self.all(limit), x)
 
     def _reduced(self, x: str) -> tuple[str, str, str]:
         """Reduce the argument: (``k`` plus ``shift``, ``k``, ``r``)."""
@@ -188,10 +220,8 @@ class _Text:
         far = self.op(f"fcmp ugt {self.t} {size}, {self.all(NEAR)}")
         mask = self.op(f"bitcast <{self.lanes} x i1> {far} to i{self.lanes}")
         some = self.op(f"icmp ne i{self.lanes} {mask}, 0")
-        library = f"{self.t} @_ZGV{LETTERS[self.lanes * self.p.bits]}N{self.lanes}v_{self.function}({self.t}"
-        self.outside = f"declare {library}) memory(none) nounwind willreturn"
         self.lines += [f"  br i1 {some}, label %far, label %near, !prof !0", "far:",
-                       f"  %library = call {library} {x})", f"  ret {self.t} %library", "near:"]
+                       f"  %library = call {self._library(x)}", f"  ret {self.t} %library", "near:"]
         return x
 
     def _sine(self, x: str, shifted: str, k: str, even: int) -> str:

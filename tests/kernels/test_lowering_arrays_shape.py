@@ -93,6 +93,25 @@ def test_so_does_the_rest_of_a_program_s_own_loop():
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
 
+@pytest.mark.skipif(not libmvec.masks_tails(target().features), reason="this machine has no AVX-512")
+def test_functions_of_functions_take_two_vectors_at_a_time():
+    """The processor does not look far enough ahead to begin with the next vector."""
+    def build(b, x, depth):
+        for _ in range(depth):
+            x = b.add(b.sin(x), 0.5)
+        return [x]
+
+    def expected(x, depth):
+        for _ in range(depth):
+            x = np.sin(x) + 0.5
+        return x
+    for depth, calls in ((2, 2), (6, 12)):
+        c = compiled(lambda b, x, depth=depth: build(b, x, depth), X)
+        assert len(re.findall(r"call\w*\s+_ZGV[bde]N\d+v_sin", c.native.asm)) == calls
+        for n in range(40):
+            np.testing.assert_allclose(c(X[:n])[0], expected(X[:n], depth), rtol=1e-14)
+
+
 def test_chains_are_one_loop():
     def build(b, x, y):
         z = b.add(b.mul(x, y), b.exp(x))

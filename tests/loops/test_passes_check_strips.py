@@ -87,6 +87,19 @@ def test_values_and_gradients(program: Any, at: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 7, 15, 16, 17])
+def test_few_iterations(program: Any, n: int) -> None:
+    """Fewer than it pays for are run as they were, with the same exceptions."""
+    compiled = jit(program)
+    at, w = AT[:n].copy(), W[:n]
+    assert compiled(X, at, w) == pytest.approx(program(X, at, w), rel=1e-13)
+    if n > 1:
+        at[n // 2] = 40
+        with pytest.raises(IndexError, match="index 40 is out of bounds"):
+            compiled(X, at, w)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("k", [1, 40, 698])
 @pytest.mark.parametrize("index", [40, -41, 2**63 - 1, -2**63 + 1])
 def test_an_index_out_of_range(program: Any, k: int, index: int) -> None:

@@ -148,3 +148,23 @@ def test_clamped_indices_are_tested_at_both_ends():
     text = f.inspect("optimized")
     assert "^fast" in text
     assert text.count("check {") == 2
+
+
+def of_groups(x, start, power):
+    s = 0.0
+    for g in range(len(start) - 1):
+        for k in range(start[g], start[g + 1]):
+            s += np.log(x[k]) * x[k] ** power
+    return s
+
+
+def test_groups_of_a_few_are_computed_one_by_one() -> None:
+    """A vector takes as long for one number as for all of its own."""
+    start = np.cumsum([0, 1, 0, 3, 4, 2, 9, 5, 17])
+    x = np.linspace(0.5, 2.0, start[-1])
+    f = jit(of_groups, grad=0)
+    assert f(x, start, 1.5) == pytest.approx(of_groups(x, start, 1.5), rel=1e-13)
+    assert f.grad(x, start, 1.5) == pytest.approx(x ** 0.5 * (1.5 * np.log(x) + 1.0), rel=1e-12)
+    assert "const 4 : i64" in str(f.inspect("optimized", x, start, 1.5))
+    with pytest.raises(IndexError, match=f"index {len(x)} is out of bounds"):
+        f(x, start + 1, 1.5)

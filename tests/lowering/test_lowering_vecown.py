@@ -191,3 +191,26 @@ def test_vectors_that_are_written_out_are_not_split(monkeypatch):
     points, centres = np.linspace(-1.0, 1.0, 50, dtype=np.float32), np.linspace(0.0, 1.0, 7, dtype=np.float32)
     assert f(points, centres) == nearest(points, centres)
     assert re.search(r"vmulps.*zmm", f.inspect("asm", points, centres))
+
+
+SPECIAL = (0.0, -0.0, 1.0, 2.0, -1.0, -2.0, math.inf, -math.inf, math.nan, 5e-324, 1e-310, 1e300, 0.5, 3.0, -3.0, 2.5,
+           -2.5)
+
+
+def power(x, y):
+    return x ** y
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_zeros_do_not_go_to_the_library(dtype):
+    """Every power of every special value, with the sign of zeros, and logarithms in vectors of all lengths."""
+    special, rtol = np.array(SPECIAL).astype(dtype), 1e-13 if dtype is np.float64 else 1e-5
+    x, y = (a.ravel().copy() for a in np.meshgrid(special, special))
+    got, want = jit(power)(x, y), x ** y
+    np.testing.assert_allclose(got, want, rtol=rtol)
+    assert np.array_equal(np.signbit(got)[want == 0], np.signbit(want)[want == 0])
+    for log, numpys in ((jit(lambda x: np.log(x)), np.log), (jit(lambda x: np.log2(x)), np.log2),
+                        (jit(lambda x: np.log10(x)), np.log10)):
+        for n in range(1, len(special)):
+            np.testing.assert_allclose(log(special[:n]), numpys(special[:n]), rtol=rtol)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from jitad import check_grads, jit
 from jitad.cps import to_cps
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
@@ -203,3 +206,35 @@ func @f(%n: i64) -> (f64[?]) {
 }
 """)
     assert len(copies(module)) == 1
+
+
+def rows_replaced(d: Any) -> Any:
+    """The derivative reads elements of a row's cotangent behind the store of zeros in its place."""
+    d = d.copy()
+    for r in range(d.shape[0]):
+        line, out = d[r], np.zeros(d.shape[1])
+        for q in range(d.shape[1]):
+            out[q] = line[q] * line[q // 2]
+        d[r] = out
+    return np.mean(np.sqrt(d))
+
+
+def test_a_row_is_copied_where_another_one_takes_its_place() -> None:
+    """A copy of the array for each row would take quadratic time."""
+    module = placed("""
+func @f(%a: own f64[?, ?], %row: f64[?], %i: i64, %j: i64) -> (f64[?, ?], f64) {
+^entry:
+  %b = set %a, %row, %i
+  %x = get %a, %i, %j
+  return %b, %x
+}
+""")
+    (copied,) = [op for op in module.functions["f"].all_ops() if op.name == "copy"]
+    assert len(copied.result.type.dims) == 1
+    a, row = np.arange(6.0).reshape(2, 3), np.full(3, 7.0)
+    b, x = Interpreter(module, in_place=True).run("f", [a.copy(), row, 1, 2])
+    assert x == 5.0 and np.array_equal(b, [[0, 1, 2], [7, 7, 7]])
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (6, 5))
+    f = jit(rows_replaced, grad=True)
+    assert f(x) == pytest.approx(rows_replaced(x), rel=1e-13)
+    check_grads(f, (x,), order=1)

@@ -50,6 +50,8 @@ Ends = tuple[dict[Value, Value], dict[Value, Value]]
 NEAR = 2**30
 """A bound of starts and steps, larger than arrays need.  Beyond it, an index could wrap between the first and the last
 iteration."""
+FEW = 4
+"""The fewest iterations of a loop that calls functions of vectors, if the loop around may change their number."""
 LARGEST = 120
 """The most ops of a loop that is copied."""
 
@@ -317,6 +319,10 @@ class _Version:
         b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
         ends: Ends = ({self.known.iv: b.const(0)}, {self.known.iv: b.sub(self.known.trip, 1)})
         holds = self._steady(b, self._near(b), ends)
+        around, trip = self.loop.parent, self.known.trip
+        if around is not None and trip.block in around.blocks and any(
+                OPS[op.name].vector for block in self.order for op in block.ops):
+            holds = b.and_(holds, b.ge(trip, FEW))
         for v in dict.fromkeys(v for inputs in self.signs.values() for v in inputs):
             assert isinstance(v.type, Scalar)
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))

@@ -14,6 +14,8 @@ Phases:
    that is taken is copied where it is read if it is pushed on a stack, as otherwise the whole would be copied.
 3. A taken value is copied if a live value may share its memory (``may_alias``), on edges too.  If these values are at
    most ``MOST_ROWS`` rows or slices of it, they are copied instead.  ``copy`` ops with dead operands are removed.
+
+Elements of a row that are read behind the store of another row in its place are read from the row, ahead of phase 1.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from ...ir.aliasing.consumption import consumed_operands, consumed_values, in_me
 from ...ir.aliasing.liveness import Liveness
 from ...ir.aliasing.may_alias import MayAlias, Pairs, Summaries
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import CONSUMING, OPS, Memory
+from ...ir.ops import CONSUMING, OPS, Memory, result_types
+from ...ir.uses import array_users
 from ..analysis.cfg import landing, merge_chains, substitute
+from ..analysis.loops import loop_forest
 
 MOST_ROWS = 2
 """The most rows or slices that are copied instead of their array."""
@@ -37,11 +41,31 @@ def copy_insertion(module: Module, roots: Iterable[str] | None = None) -> None:
     if roots is not None:
         _own_parameters(module, set(roots))
     for func in funcs:
+        _read_rows_ahead(func)
         _copy_pushed_rows(module, func)
         _copy_live_values(module, func)
     summaries = Summaries(module)
     for func in funcs:
         _Placer(module, summaries, func).run()
+
+
+def _read_rows_ahead(func: Function) -> None:
+    """Read a row ahead of the store of another one in its place, if elements of the old one are read behind."""
+    stores = [op for op in func.all_ops() if op.name == "set" and in_memory(op.operands[1])]
+    readers = array_users(func.all_ops()) if stores else {}
+    for store in stores:
+        (v, _, *index), block = store.operands, store.block
+        assert block is not None
+        dom = loop_forest(func).dom
+        others = [op for op in readers[v] if op is not store and op.block in dom.number] if block in dom.number else []
+        behind = [op for op in others if op is block.term or dom.comes_first(store, op)]
+        if behind and all(op.name == "get" and len(op.operands) > len(index) + 1 and all(
+                x is y for x, y in zip(op.operands[1:], index)) for op in behind):
+            row = Op("get", [v, *index], result_types("get", [v, *index], {}), loc=store.loc)
+            row.block = block
+            block.ops.insert(block.ops.index(store), row)
+            for op in behind:
+                op.operands = [row.result, *op.operands[len(index) + 1:]]
 
 
 def _own_parameters(module: Module, roots: set[str]) -> None:

@@ -33,6 +33,8 @@ from .speculate import carries_only_sums_and_stores
 _ARITHMETIC = frozenset({"add", "sub", "mul", "maximum", "minimum"})
 LEAST = 32
 """Loops with at most this constant trip count are left: the test would cost as much as it saves."""
+SHORTEST, SHORTEST_SIMPLE = 6, 16
+"""Loops with fewer iterations, as it turns out, are run as they were: those that call functions, and others."""
 LARGEST = 200
 """The most ops of a loop that is copied."""
 GREATEST = 2 ** 63 - 1
@@ -91,8 +93,11 @@ class _Test:
             if self.fast_gathers and self.head.term is not None:
                 self.head.term.attrs["wide"] = True
 
+    def calls_functions(self) -> bool:
+        return any(OPS[op.name].vector for op in self.head.ops)
+
     def _pays(self, checks_left: bool) -> bool:
-        if any(OPS[op.name].vector for op in self.head.ops):
+        if self.calls_functions():
             return True
         if checks_left or not self.fast_gathers or not carries_only_sums_and_stores(self.loop, self.known) or \
                 reads_trip_count(self.loop):
@@ -282,6 +287,10 @@ class _Strips(Chunks):
     def compute(self, b: Builder, values: dict[Value, Value]) -> None:
         for op in self.kept:
             self.strips.emit(op.result, values, b)
+
+    def worth(self, b: Builder) -> list[Value]:
+        shortest = SHORTEST if self.strips.calls_functions() else SHORTEST_SIMPLE
+        return [b.ge(self.known.trip, shortest)] if self.known.trip.const is None else []
 
     def untested(self, b: Builder) -> list[Value]:
         ranges = [b.const(bound) for _ in self.offsets for bound in (GREATEST, -GREATEST - 1)]

@@ -214,9 +214,13 @@ class Chunks:
         b = Builder(preheader, self.loc)
         preheader.term = None
         if checked is not None:
-            b.at(enter_if(b, self.first, checked, [b.const(0), *first]))
+            b.at(enter_if(b, [*self.first, *self.worth(b)], checked, [b.const(0), *first]))
         arrays = [b.emit_op("empty", [b.const(CHUNK)], dtype=t.dtype).result for t in self.types]
         b.jump(self.chunk, [b.const(0), *first, *arrays])
+
+    def worth(self, b: Builder) -> list[Value]:
+        """Emit what else must hold for the loop to be divided, if there are conditions."""
+        return []
 
     def _checked(self, leave: Block) -> Block:
         """Make the checked loop, a cold copy of the original; returns the block that enters it."""

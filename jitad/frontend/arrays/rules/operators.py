@@ -86,6 +86,8 @@ def power(t: Context, x: Any, y: Any) -> Sym:
         dtype = I64 if weak else I8
     if dtype.is_int:
         return _int_power(t, x, y, whole, dtype, weak)
+    if x.value.const == -1 and (n := dtype_of(y.value.type)).is_int:
+        return Sym(_alternating(t, y.value, n, dtype), weak)
     exponent = float(whole) if whole is not None else y.value.const
     if exponent is not None and (short := _short_power(t, as_dtype(t, x, dtype), exponent, dtype)) is not None:
         return Sym(short, weak)
@@ -106,7 +108,18 @@ def _int_power(t: Context, x: Sym, y: Sym, whole: int | None, dtype: Scalar, wea
         t.check(t.builder.not_(negative), "ValueError", message)
     elif whole is not None and 0 < whole <= _SMALL_POWER:
         return Sym(_by_squaring(t, a, whole), weak)
+    if x.value.const == -1:
+        return Sym(_alternating(t, n, dtype, dtype), weak)
     return Sym(emit(t, "pow", a, n), weak)
+
+
+def _alternating(t: Context, n: Value, of: Scalar, dtype: Scalar) -> Value:
+    """``(-1) ** n`` for integers ``n`` of type ``of``: a float exponent that is too large to be odd counts as even."""
+    b = t.builder
+    odd = b.ne(b.and_(n, 1), 0)
+    if dtype.is_float and of.bits > (digits := 53 if dtype.bits == 64 else 24):
+        odd = b.and_(odd, b.lt(b.abs(n), 1 << digits))
+    return b.select(odd, b.const(-1, dtype), b.const(1, dtype))
 
 
 def _is_short_exponent(n: float) -> bool:
