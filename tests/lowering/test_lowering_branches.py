@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -11,7 +12,7 @@ from jitad.lowering.function import control
 from jitad.lowering.jit.cpu import target
 from jitad.lowering.planning.row_accesses import stays_scalar
 
-from jitad import interpret, jit
+from jitad import interpret, jit, vjp
 from jitad.ir.dominance import Dominators
 from jitad.passes.analysis.loops import Loop
 
@@ -164,3 +165,19 @@ def test_merges_of_sorted_parts_select() -> None:
     compiled = jit(lambda x: np.argsort(x))
     assert np.array_equal(compiled(x), np.argsort(x, kind="stable"))
     assert "rare" not in str(compiled.inspect("optimized", x))
+
+
+def restarted(x: float, rows: Any) -> Any:
+    """A pullback that may be replaced: the loop then has no back edge from its latch."""
+    f = 0.0137
+    back = vjp(math.sin, 0.4)[1]
+    for _ in range(divmod(rows.shape[1], 3)[0]):
+        f = back(x if f < 0.5 else f)[0]
+        if f:
+            back = x
+    return f
+
+
+def test_a_loop_whose_latch_does_not_lead_to_its_head() -> None:
+    rows = np.ones((2, 3))
+    assert jit(restarted)(0.7647, rows) == pytest.approx(restarted(0.7647, rows))
