@@ -234,6 +234,25 @@ func @f(%a: own f64[?, ?], %row: f64[?], %i: i64, %j: i64) -> (f64[?, ?], f64) {
     a, row = np.arange(6.0).reshape(2, 3), np.full(3, 7.0)
     b, x = Interpreter(module, in_place=True).run("f", [a.copy(), row, 1, 2])
     assert x == 5.0 and np.array_equal(b, [[0, 1, 2], [7, 7, 7]])
+
+
+def test_an_element_is_read_from_one_row_alone() -> None:
+    """Two rows take the place of one, and the element has the index of the row twice."""
+    module = placed("""
+func @f(%a: f64[?, ?, ?], %p: f64[?, ?], %q: f64[?, ?], %i: i64, %j: i64) -> (f64[?, ?, ?], f64[?, ?, ?], f64) {
+^entry:
+  %b = set %a, %p, %i
+  %c = set %a, %q, %i
+  %x = get %a, %i, %i, %j
+  return %b, %c, %x
+}
+""")
+    a = np.arange(24.0).reshape(2, 3, 4)
+    b, c, x = Interpreter(module, in_place=True).run("f", [a.copy(), np.ones((3, 4)), np.zeros((3, 4)), 1, 3])
+    assert x == a[1, 1, 3] and (b[1] == 1).all() and (c[1] == 0).all() and np.array_equal(c[0], a[0])
+
+
+def test_the_derivative_of_rows_replaced() -> None:
     x = np.random.default_rng(0).uniform(0.5, 1.5, (6, 5))
     f = jit(rows_replaced, grad=True)
     assert f(x) == pytest.approx(rows_replaced(x), rel=1e-13)

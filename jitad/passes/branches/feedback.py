@@ -141,9 +141,10 @@ def _is_place_of_extreme(select: Op, loop: Loop) -> bool:
     """
     test, *sides = select.operands
     order = test.op
-    back = [e for b in loop.blocks if b.term is not None for e in b.term.edges if e.block is loop.head]
-    if order is None or order.name not in ORDERS or not any(
-            p in sides and a is select.result for e in back for p, a in e.passed()):
+    if order is None or order.name not in ORDERS:
+        return False
+    back = (e for b in loop.blocks if b.term is not None for e in b.term.edges if e.block is loop.head)
+    if not any(p in sides and a is select.result for e in back for p, a in e.passed()):
         return False
     x, y = (v.op for v in order.operands)
     return x is not None and y is not None and x.name == y.name == "get" and len(x.operands) == 2 and \

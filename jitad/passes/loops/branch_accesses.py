@@ -51,8 +51,8 @@ def branch_accesses(module: Module, derived: bool = False) -> bool:
     """Rewrite the branches in loops; expects normal form.  Returns True if there are any.
 
     ``derived``: after differentiation, when checks of floats are left to ``fission``, and stores stay on their side:
-    neurons that rarely fire took 1.5 times as long otherwise.  Sums of
-    innermost loops move if they are the only updates, and the loads that are left are fast under a mask.
+    neurons that rarely fire took 1.5 times as long otherwise.  Sums of innermost loops move if they are the only
+    updates, and the loads that are left are fast under a mask.
     """
     changed = False
     for func in module.functions.values():
