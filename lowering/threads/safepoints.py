@@ -7,9 +7,9 @@
 * A loop over the bits or digits of a number (``bit_loops.py``) has no counter, and counts as a part of the loop around.
 * An innermost counted loop on its own must not have a counter, so that it can vectorise.  It is strip-mined: an outer
   loop runs it for a million iterations at a time and polls between these chunks.
-* Loops in others are not, as most are short, unless they have more than ``LONGEST`` iterations.  Where that is not known
-  the code returns ``context.LONG`` instead (``Options.restart``), ahead of the outermost loop if it can tell; the call
-  is repeated with code in which all loops are strip-mined or count (``Options.strips``).
+* Loops in others are not, as most are short, unless they have more than ``LONGEST`` iterations.  If that is not known,
+  the code returns ``context.LONG`` instead of running them (``Options.restart``), ahead of the outermost loop if it can
+  tell.  The call is repeated with code in which all loops are strip-mined or count (``Options.strips``).
 """
 
 from __future__ import annotations

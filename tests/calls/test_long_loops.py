@@ -59,7 +59,7 @@ def walk(n, x):
 def branch(n, x):
     s = 0.0
     if x > 0.4:
-        for i in range(2):
+        for _ in range(2):
             for j in range(n):
                 s += x * j
     else:
