@@ -114,7 +114,7 @@ class NestPrinter(Printer):
         """
         fn, inner = self.fn, loops[-1]
         calls = libmvec.masks_tails(fn.target.features) and any(op.name in libmvec.OPS for op in inner.regions[0].ops)
-        if calls:
+        if calls or fn.target.fast_gathers and _reads_at_data(inner.regions[0]):
             fn.width = fn.target.full_width
         if not loops[0].attrs.get("independent"):
             return ""
@@ -157,6 +157,19 @@ def _is_bounded(loops: list[Op]) -> bool:
     ivs = {loop.regions[0].params[0] for loop in loops}
     inside = (op for op in loops[-1].regions[0].nested_ops() if op.name in ("load", "store"))
     return any(ivs <= set().union(*map(_summands, op.operands[1 if op.name == "load" else 2:])) for op in inside)
+
+
+def _reads_at_data(body: Block) -> bool:
+    """True if an element is read at an index that is computed from elements."""
+    data: set[Value] = set()
+    for op in body.ops:
+        if op.name == "load":
+            if any(x in data for x in op.operands[1:]):
+                return True
+            data.add(op.result)
+        elif any(x in data for x in op.operands):
+            data.update(op.results)
+    return False
 
 
 def _summands(index: Value) -> set[Value]:

@@ -15,8 +15,10 @@ to be compared with each bound, which matters if the loop is short.  Others are 
 that they are computed from is ``NEAR``.  A comparison that a branch of the loop has made is not tested ahead.
 
 A comparison of a float with 0 may be decided by the signs of loop-invariant values: ``math.sqrt(x * x + eps)`` has a
-check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  Loop-invariant checks
-that are left are on one side of a branch, and are tested before the loop too.
+check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  A float that sums and
+products make of counters and loop-invariant values, as in ``int(c * i - s * j)``, has a bound: the same of magnitudes.
+If that is small, the float is a number and has an integer part.  Loop-invariant checks that are left are on one side of
+a branch, and are tested before the loop too.
 
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
 Loads on one side of a branch have the attribute ``inside``, the axes of which the index is in bounds in any case.
@@ -37,7 +39,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import NEGATED, OPS, ORDERS
-from ...ir.types import I64, Array, Scalar
+from ...ir.types import F64, I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
 from ..analysis.float_facts import positive_inputs
@@ -70,6 +72,14 @@ def loop_versioning(module: Module) -> None:
                 _Version(func, loop, known, forest.dom.number).run()
 
 
+def _decided_below(op: Op, truth: bool) -> float:
+    """The magnitude below which a float has the result ``truth`` in a test for a number, or an integer part; else 0."""
+    if op.name == "isnan":
+        return 0.0 if truth or op.operands[0].type != F64 else 2.0**1000
+    limit = {"ge": -2.0**63, "lt": 2.0**63}.get(op.name)
+    return 2.0**62 if truth and op.operands[0].type == F64 and limit and op.operands[1].const == limit else 0.0
+
+
 def _of_threads(module: Module) -> set[str]:
     """The functions that threads of a GPU run: outlined loops, and what they call."""
     callees = CallGraph(module).callees
@@ -91,6 +101,7 @@ class _Version:
         self.affine: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
         self.signs: dict[Value, list[Value]] = {}
+        self.bounded: dict[Value, tuple[Value, float]] = {}     # condition → a float, of which a magnitude decides it
         self.outside: dict[Value, None] = {}             # loop-invariant conditions of checks on one side of a branch
         self.largest: dict[Value, int] = {}
         self.slopes: dict[Value, int | None] = {known.iv: 1}
@@ -102,7 +113,7 @@ class _Version:
         self.wanted = {c: t for c, t in self.wanted.items()
                        if c.op is not None and (self._is_steady(c.op) or self._stays_small(c.op))}
         short = sum(len(b.ops) for b in self.loop.blocks) <= LARGEST
-        if (self.wanted or self.signs or self.outside) and short and not self._is_of_arrays():
+        if (self.wanted or self.signs or self.bounded or self.outside) and short and not self._is_of_arrays():
             self._split()
 
     def _is_of_arrays(self) -> bool:
@@ -132,11 +143,32 @@ class _Version:
                 self._want(part, True)
         elif op.name == "not":
             self._want(op.operands[0], not truth)
+        elif (limit := _decided_below(op, truth)) and self._has_bound(op.operands[0]):
+            self.bounded[condition] = op.operands[0], limit
         elif op.name in ORDERS and op.operands[0].type != I64:
             if not truth and (inputs := positive_inputs(op, self.loop.blocks)) is not None:
                 self.signs[condition] = inputs
         elif op.name in ORDERS and op.operands[0].type == I64 and self._has_ends(*op.operands):
             self.wanted[condition] = truth
+
+    def _has_bound(self, v: Value) -> bool:
+        """True for a float that sums and products make of integers and loop-invariant values."""
+        op = v.op
+        if self._from_outside(v) or op is None:
+            return self._from_outside(v)
+        integer = op.name == "cast" and op.operands[0].type == I64
+        return integer or op.name in ("add", "sub", "mul", "neg") and all(map(self._has_bound, op.operands))
+
+    def _bound(self, v: Value, b: Builder) -> Value:
+        """Emit the bound: rounding is monotone, so no value in the loop is further from 0, but for a rounding error."""
+        op = v.op
+        if self._from_outside(v) or op is None:
+            return b.abs(v if v.op is None or v.const is None else b.const(v.const, v.op.result.type))
+        if op.name == "cast":
+            counts = op.operands[0] is self.known.iv
+            return b.emit("cast", self.known.trip, dtype=v.type) if counts else b.const(2.0**63, v.type)
+        sizes = [self._bound(u, b) for u in op.operands]
+        return sizes[0] if op.name == "neg" else b.emit("mul" if op.name == "mul" else "add", *sizes)
 
     def _has_ends(self, x: Value, y: Value) -> bool:
         """True if a comparison holds in all iterations if it does in the first and in the last."""
@@ -299,6 +331,7 @@ class _Version:
         assert preheader is not None and latch is not None and leave is not None
         holds = self._test(preheader)
         self.wanted |= dict.fromkeys(self.signs, False)
+        self.wanted |= {c: c.op is not None and c.op.name != "isnan" for c in self.bounded}
         values: dict[Value, Value] = {}
         blocks = clone_blocks(self.order, func, values)
         self._learn_bounds()
@@ -326,6 +359,9 @@ class _Version:
         for v in dict.fromkeys(v for inputs in self.signs.values() for v in inputs):
             assert isinstance(v.type, Scalar)
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
+        limits = dict(sorted(self.bounded.values(), key=lambda found: -found[1]))     # the least of each
+        for v, limit in limits.items():
+            holds = b.and_(holds, b.lt(self._bound(v, b), b.const(limit, v.type)))
         for condition in self.outside:
             holds = b.and_(holds, condition)
         for condition, truth in self.wanted.items():
@@ -359,7 +395,7 @@ class _Version:
         self.positive: set[Value] = set()
         for condition, truth in self.wanted.items():
             op = condition.op
-            if op is None or self._is_decided(condition):
+            if op is None or condition in self.bounded or self._is_decided(condition):
                 continue
             v, other = op.operands
             if op.name == "lt" and truth:
