@@ -39,10 +39,10 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import NEGATED, OPS, ORDERS
-from ...ir.types import F64, I64, Array, Scalar
+from ...ir.types import I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
-from ..analysis.float_facts import positive_inputs
+from ..analysis.float_facts import bound, decided_below, is_bounded, positive_inputs
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
 from ..analysis.sizes import Solver
@@ -70,14 +70,6 @@ def loop_versioning(module: Module) -> None:
             known = counted(loop)
             if not loop.children and known is not None and loop.exit is not None and loop not in unclosed:
                 _Version(func, loop, known, forest.dom.number).run()
-
-
-def _decided_below(op: Op, truth: bool) -> float:
-    """The magnitude below which a float has the result ``truth`` in a test for a number, or an integer part; else 0."""
-    if op.name == "isnan":
-        return 0.0 if truth or op.operands[0].type != F64 else 2.0**1000
-    limit = {"ge": -2.0**63, "lt": 2.0**63}.get(op.name)
-    return 2.0**62 if truth and op.operands[0].type == F64 and limit and op.operands[1].const == limit else 0.0
 
 
 def _of_threads(module: Module) -> set[str]:
@@ -143,32 +135,13 @@ class _Version:
                 self._want(part, True)
         elif op.name == "not":
             self._want(op.operands[0], not truth)
-        elif (limit := _decided_below(op, truth)) and self._has_bound(op.operands[0]):
+        elif (limit := decided_below(op, truth)) and is_bounded(op.operands[0], self.loop.blocks):
             self.bounded[condition] = op.operands[0], limit
         elif op.name in ORDERS and op.operands[0].type != I64:
             if not truth and (inputs := positive_inputs(op, self.loop.blocks)) is not None:
                 self.signs[condition] = inputs
         elif op.name in ORDERS and op.operands[0].type == I64 and self._has_ends(*op.operands):
             self.wanted[condition] = truth
-
-    def _has_bound(self, v: Value) -> bool:
-        """True for a float that sums and products make of integers and loop-invariant values."""
-        op = v.op
-        if self._from_outside(v) or op is None:
-            return self._from_outside(v)
-        integer = op.name == "cast" and op.operands[0].type == I64
-        return integer or op.name in ("add", "sub", "mul", "neg") and all(map(self._has_bound, op.operands))
-
-    def _bound(self, v: Value, b: Builder) -> Value:
-        """Emit the bound: rounding is monotone, so no value in the loop is further from 0, but for a rounding error."""
-        op = v.op
-        if self._from_outside(v) or op is None:
-            return b.abs(v if v.op is None or v.const is None else b.const(v.const, v.op.result.type))
-        if op.name == "cast":
-            counts = op.operands[0] is self.known.iv
-            return b.emit("cast", self.known.trip, dtype=v.type) if counts else b.const(2.0**63, v.type)
-        sizes = [self._bound(u, b) for u in op.operands]
-        return sizes[0] if op.name == "neg" else b.emit("mul" if op.name == "mul" else "add", *sizes)
 
     def _has_ends(self, x: Value, y: Value) -> bool:
         """True if a comparison holds in all iterations if it does in the first and in the last."""
@@ -331,7 +304,7 @@ class _Version:
         assert preheader is not None and latch is not None and leave is not None
         holds = self._test(preheader)
         self.wanted |= dict.fromkeys(self.signs, False)
-        self.wanted |= {c: c.op is not None and c.op.name != "isnan" for c in self.bounded}
+        self.wanted |= {c: c.op.name != "isnan" for c in self.bounded if c.op is not None}
         values: dict[Value, Value] = {}
         blocks = clone_blocks(self.order, func, values)
         self._learn_bounds()
@@ -361,7 +334,7 @@ class _Version:
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
         limits = dict(sorted(self.bounded.values(), key=lambda found: -found[1]))     # the least of each
         for v, limit in limits.items():
-            holds = b.and_(holds, b.lt(self._bound(v, b), b.const(limit, v.type)))
+            holds = b.and_(holds, b.lt(bound(b, v, self.loop.blocks, self.known), b.const(limit, v.type)))
         for condition in self.outside:
             holds = b.and_(holds, condition)
         for condition, truth in self.wanted.items():
