@@ -390,6 +390,31 @@ def an_index_at_run_time(x, n):
     return total
 
 
+MOVES = ((1, 0.5), (-1, 2.0), (0, -1.5))
+RULES = ((math.sin, ("plus", 2.0)), (math.exp, ("minus", 3.0)))
+
+
+@differentiable((1.5, 0), (1.5, 2), (1.5, -3))
+def a_table_of_tuples(x, n):
+    total = 0.0
+    for i in range(3):
+        step, slope = MOVES[n]
+        total += step * i + slope * x * sum(MOVES[(n + i) % 3])
+    return total
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def a_table_of_functions_and_names(x, n):
+    f, (sign, factor) = RULES[n]
+    return f(x) * factor if sign == "plus" else -f(x) * factor
+
+
+@program((1.5, 1), (1.5, 0), (1.5, 3))
+def a_table_of_tuples_that_do_not_fit(x, n):
+    a, b = ((1, 2, 3), (4, 5), (6, 7))[n]
+    return a * x + b
+
+
 @program((1.5, 5), (1.5, -4))
 def an_index_that_is_too_large(x, n):
     return [x, None][n]

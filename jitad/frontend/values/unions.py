@@ -15,7 +15,7 @@ about an SSA value, which never changes: it holds on all paths from there on.  A
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import JitadError
@@ -251,6 +251,10 @@ class Choices(Trace):
         results = [s.result for s in sides]
         if all(same(r, results[0]) for r in results):
             return results[0]
+        if all(type(r) is tuple for r in results) and len({len(r) for r in results}) == 1:
+            columns = [[replace(s, result=r) for s, r in zip(sides, column)] for column in zip(*results)]
+            parts = [self._without_control_flow(c, column) for column in columns]
+            return _NOTHING if any(p is _NOTHING for p in parts) else tuple(parts)
         if all(isinstance(r, bool) for r in results):
             return self.tag_test(c, [s.index for s in sides if s.result])
         if all(is_number(r) for r in results) and len({type(r) for r in results}) == 1:

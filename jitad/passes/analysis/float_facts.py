@@ -123,9 +123,9 @@ def bound(b: Builder, v: Value, inside: set[Block], loop: Counted) -> Value:
     """Emit, ahead of a loop, the same of magnitudes: rounding is monotone, so that ``v`` is not further from 0."""
     op = v.op
     if op is None or v.block not in inside or v.const is not None:
-        return b.abs(v if v.const is None else b.const(v.const, v.type))
+        return b.abs(v if v.const is None else b.const(v.const))
     if op.name == "cast":
-        return b.emit("cast", loop.trip, dtype=v.type) if op.operands[0] is loop.iv else b.const(TOO_LARGE, v.type)
+        return b.emit("cast", loop.trip, dtype=F64) if op.operands[0] is loop.iv else b.const(TOO_LARGE)
     magnitudes = [bound(b, u, inside, loop) for u in op.operands]
     return magnitudes[0] if op.name == "neg" else b.emit("mul" if op.name == "mul" else "add", *magnitudes)
 

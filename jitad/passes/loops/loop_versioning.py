@@ -334,7 +334,7 @@ class _Version:
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
         limits = dict(sorted(self.bounded.values(), key=lambda found: -found[1]))     # the least of each
         for v, limit in limits.items():
-            holds = b.and_(holds, b.lt(bound(b, v, self.loop.blocks, self.known), b.const(limit, v.type)))
+            holds = b.and_(holds, b.lt(bound(b, v, self.loop.blocks, self.known), b.const(limit)))
         for condition in self.outside:
             holds = b.and_(holds, condition)
         for condition, truth in self.wanted.items():
