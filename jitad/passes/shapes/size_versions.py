@@ -13,9 +13,8 @@ there (``array_sroa``), and loops over them are unrolled.  Any other size takes 
                                                          ^join(%result): return %result
 
 A function gets two versions only if literal sizes make a difference: if an operation on small arrays is in a loop, if a
-reduction goes over such an axis, if an inner loop has such a length, or if arrays are computed from such columns
-(``points[:, 0]``), whose elements are a constant apart then.  Longer rows count if slices with constant bounds take
-parts of them, as ``camera[:3]`` and ``camera[3:6]``: whether these have three elements depends on the row.
+reduction goes over such an axis, or if an inner loop has such a length.  Longer rows count if slices with constant
+bounds take parts of them, as ``camera[:3]`` and ``camera[3:6]``: whether these have three elements depends on the row.
 """
 
 from __future__ import annotations
@@ -159,8 +158,7 @@ def _differences(func: Function, solver: Solver, sizes: Set[Size]) -> Iterator[b
             if op.operands and isinstance(t := op.operands[0].type, Array) and op.name not in SCALAR:
                 small = [_size(solver, (op.operands[0], axis)) in sizes for axis in range(t.rank)]
                 inside = forest.depth(block) > 0 and all(small)
-                yield inside or op.name in REDUCTIONS and any(small[k] for k in _reduced(op, t.rank)) \
-                    or op.name == "slice" and small[-1] and _is_column(op)
+                yield inside or op.name in REDUCTIONS and any(small[k] for k in _reduced(op, t.rank))
     yield _has_short_loop(forest, solver, sizes)
 
 
@@ -170,12 +168,6 @@ def _size(solver: Solver, axis: Axis) -> Size:
     while isinstance(found, Value) and found.op is not None and found.op.name == "dim":
         found = solver.size((found.op.operands[0], found.op.attrs["axis"]))
     return found
-
-
-def _is_column(part: Op) -> bool:
-    """True for a slice of many rows, and of one column, which is a constant."""
-    _, rows, _, column, count, _ = part.operands[-6:] if len(part.operands) > 6 else [part.operands[0]] * 6
-    return count.const == 1 and column.const is not None and rows.const is None
 
 
 def _reduced(op: Op, rank: int) -> Iterable[int]:
