@@ -273,8 +273,7 @@ class Walk:
                     self.prover.assume(fact)
 
     def _look_into_cast(self, x: Value, bound: Value) -> None:
-        """Add that an integer is less than a whole number if it, or its square, is as a float: rounding keeps the order.
-        """
+        """Add that an integer is less than a whole number if it is as a float, or its square: rounding keeps order."""
         op, most = x.op, bound.const
         if op is not None and op.name == "mul" and op.operands[0] is op.operands[1] and most is not None:
             op, most = op.operands[0].op, 2.0 + math.isqrt(int(min(max(most, 0.0), FAR)))

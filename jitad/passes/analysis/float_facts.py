@@ -170,7 +170,8 @@ class FloatFacts:
     def _is_number(self, x: Value) -> bool:
         """True if ``x`` is known not to be NaN: an ordered comparison of it holds, or it is finite."""
         known = self.known.get
-        return self._bounds(x) is not None or any(known(op.result) is (op.name != "isnan") for v in _wholes(x) for op in self.tests.get(v, ()))
+        tests = (op for v in _wholes(x) for op in self.tests.get(v, ()))
+        return self._bounds(x) is not None or any(known(op.result) is (op.name != "isnan") for op in tests)
 
     def _bounds(self, v: Value, depth: int = 8) -> Bounds | None:
         """Bounds of a float that is computed from integers and finite constants; ``None`` if it may not be finite."""
