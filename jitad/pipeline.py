@@ -24,6 +24,7 @@ from .passes.algebra.arg_reductions import arg_reductions
 from .passes.algebra.chain_reassociation import chain_reassociation
 from .passes.algebra.dot_products import dot_products
 from .passes.algebra.doubled_halves import doubled_halves
+from .passes.algebra.equal_terms import equal_terms
 from .passes.algebra.index_bounds import index_bounds
 from .passes.algebra.outer_products import outer_products
 from .passes.algebra.rank_one_updates import rank_one_updates
@@ -257,6 +258,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "size_versions", Step(inlined_sizes)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
+    ("optimized", "equal_terms", _then(equal_terms, _DCE)),
     ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),
     ("optimized", "correlated_branches", _then(correlated_branches, _SIMPLIFY, _CSE)),
     ("optimized", "array_sroa", _array_sroa(derived=True)),

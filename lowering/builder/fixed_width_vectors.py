@@ -25,8 +25,8 @@ from ..llvm.instruction import Instruction
 _SUFFIX = {"double": "f64", "float": "f32"} | {t: t for t in ("i64", "i32", "i16", "i8", "i1")}
 _BINARY = frozenset("fadd fsub fmul fdiv frem add sub mul udiv sdiv urem srem and or xor shl lshr ashr".split())
 _CASTS = ("zext", "sext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc")
-_INTRINSICS = frozenset(("fabs", "sqrt", "floor", "ceil", "maximum", "minimum", "maxnum", "minnum", "copysign", "smin",
-                         "umin", "smax", "umax"))
+_INTRINSICS = frozenset(("fabs", "sqrt", "floor", "ceil", "maximum", "minimum", "maxnum", "minnum", "copysign",
+                         "fmuladd", "smin", "umin", "smax", "umax"))
 
 
 class NotWhole(Exception):

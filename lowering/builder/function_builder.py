@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from ...ir.graph import Block, ExcInfo, External, Function, Value
+from ...ir.graph import Block, ExcInfo, External, Function, Op, Value
 from ...ir.types import Array, Scalar, Type
 from ...passes.analysis.cost import LANES
 from ...passes.analysis.loops import loop_forest
@@ -58,6 +58,7 @@ class FunctionBuilder(ABC):
         self.in_place = made_in_place(func)              # allocations that are still to be written inline
         self.frame = 0                                   # bytes of arrays in the stack frame
         self.block: Block = func.entry                   # the block being lowered
+        self.repeated: set[Op] = set()                   # products that are computed again where they are added
         self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
         # The attribute of a function that prefers the widest vectors.

@@ -26,7 +26,7 @@ from ..loops.array_ops import ArrayOps
 from ..math import casts, ops, selection
 from ..memory import arena, loop_buffers, tape
 from ..planning.deferred_casts import deferred_casts, index_casts
-from ..planning.fma_control import carried_sums
+from ..planning.fma_control import carried_sums, repeated_products
 from ..planning.index_tests import index_tests
 from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
@@ -49,6 +49,7 @@ class FunctionLowering(FunctionBuilder):
         super().__init__(module, func)
         self.chains = recurrences(self.forest)
         self.apart = products_beside(self.chains) | carried_sums(self.forest, self.options.fastmath)
+        self.repeated = repeated_products(list(func.all_ops()), self.apart)
         self.unpredictable, self.inverted = one_of_two(self.forest)
         self.shared = shared_conditions(self.forest, self.chains) if selection.selects_by_mask(self) else set()
         self.ends = index_tests(self.forest)

@@ -25,7 +25,7 @@ from ..llvm.instruction import Instruction
 from .loop_accesses import Access, Place, Sources, any_meet
 
 _INTRINSICS = frozenset(f"@llvm.{name}.f64" for name in (
-    "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum"))
+    "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum", "fmuladd"))
 _ARITHMETIC = frozenset(("fadd", "fsub", "fmul", "fdiv", "fneg", "freeze"))
 _PURE = _ARITHMETIC.union(("fcmp", "icmp", "add", "sub", "select", "load", "getelementptr"))
 MOST = 8                    # lanes

@@ -15,6 +15,8 @@ from ...loop_level.types import buffer_type
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer, Lowered, literal, register
 from ..math import ops
+from ..math.instructions import intrinsic
+from ..math.options import float_flags
 from ..matmul import select_kernel
 from .alias_notes import AliasNotes
 
@@ -75,7 +77,20 @@ class Printer(ABC):
     def _arithmetic(self, op: Op, xs: list[str]) -> str:
         if op.attrs.get("nsw"):
             return self.fn.add(*xs) if op.name == "add" else self.fn.mul(*xs)
+        product = self._product(op)
+        if product is not None:
+            return intrinsic(self.fn, "fmuladd", dtype_of(op.result.type), [*product, xs[0]],
+                             float_flags(self.fn.options, op.attrs))
         return ops.scalar(self.fn, op, xs)
+
+    def _product(self, op: Op) -> list[str] | None:
+        """The factors of a product to multiply again where it is added: ``fma_control.repeated_products``."""
+        term = op.operands[1].op if op.name == "add" and op.attrs.get("acc") else None
+        product = term.operands[0].op if term is not None and term.name == "neg" else term
+        if product is None or product not in self.fn.repeated:
+            return None
+        x, y = map(self.scalar, product.operands)
+        return [x if term is product else self.fn.code.arith("fneg", register(dtype_of(op.result.type)), x), y]
 
     def position(self, b: Buffer, at: Sequence[str]) -> str:
         """The offset, in elements, of the element ``at``, or of the subarray if there are fewer indices than axes."""

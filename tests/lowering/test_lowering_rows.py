@@ -9,7 +9,7 @@ import pytest
 from jitad.lowering.planning.fma_control import carried_sums
 from jitad.lowering.planning.index_tests import index_tests
 
-from jitad import interpret, jit
+from jitad import check_grads, grad, interpret, jit
 from jitad.ir.text.parser import parse_module as parse
 from jitad.passes.analysis.loops import loop_forest
 
@@ -153,3 +153,21 @@ func @f(%a: f64[?], %b: i64[?], %n: i64) -> (f64) {{
 """
         seen[name] = len(carried_sums(loop_forest(parse(text).functions["f"])))
     assert seen == {"read": 0, "given": 1}
+
+
+def test_products_that_are_added_twice_are_fused_with_both_additions() -> None:
+    """A force is added to one particle and subtracted from the other: no product is left by itself."""
+    def energy(x: Any, i: Any, j: Any) -> float:
+        total = 0.0
+        for k in range(len(i)):
+            d = x[i[k]] - x[j[k]]
+            total += np.sqrt(d * d + 0.1)
+        return total
+    rng = np.random.default_rng(3)
+    args = rng.normal(size=9), rng.integers(0, 9, 40), rng.integers(-9, 9, 40)
+    f = jit(energy, grad=True)
+    check_grads(energy, args, order=1)
+    np.testing.assert_allclose(f.grad(*args), interpret(grad(energy), *args), rtol=1e-12)
+    assert f.value_and_grad.inspect("llvm", *args).count("@llvm.fmuladd.f64(") > 1
+    with pytest.raises(IndexError, match="is out of bounds for axis 0 with size 9"):
+        f.grad(args[0], args[1], args[2] + 9)

@@ -49,6 +49,28 @@ def test_any_number_of_columns(f: Callable[..., float]) -> None:
                 np.testing.assert_allclose(bar, expected, rtol=1e-10, atol=1e-12)
 
 
+def lengths(x: Any, ends: Any) -> float:
+    """Reads rows at indices that are checked in the loop."""
+    total = 0.0
+    for e in range(len(ends)):
+        dx, dy = x[ends[e, 0], 0] - x[ends[e, 1], 0], x[ends[e, 0], 1] - x[ends[e, 1], 1]
+        total += math.sqrt(dx * dx + dy * dy + 0.1)
+    return total
+
+
+def test_rows_at_indices_that_are_checked() -> None:
+    rng = np.random.default_rng(2)
+    compiled, ends = jit(lengths, grad=True), rng.integers(-9, 9, (30, 2))
+    for columns in (2, 3):
+        x = rng.normal(size=(9, columns))
+        value, bar = compiled.value_and_grad(x, ends)
+        assert value == pytest.approx(lengths(x, ends), rel=1e-12)
+        np.testing.assert_allclose(bar, interpret(grad(lengths), x, ends), rtol=1e-10, atol=1e-12)
+        with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 9"):
+            compiled.grad(x, np.array([[0, 1], [3, 9]]))
+    assert "as_type" in compiled.value_and_grad.inspect("optimized")
+
+
 @pytest.mark.slow
 @pytest.mark.long
 def test_differences_with_and_without_the_guess() -> None:

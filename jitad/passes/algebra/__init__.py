@@ -11,6 +11,8 @@ Files, in reading order::
     recursion_batching   the products of a recursion as one product before it
     dot_products         dot products of vectors as sums of products
     arg_reductions       argmax and argmin along columns as reductions that run along rows
+    doubled_halves       a doubling and a half in a cotangent cancel
+    equal_terms          terms of a cotangent that are one product
     repeated_sums        under fast math: sums that are multiples of an earlier one
     algebra              under fast math: formulas that reduce to one term or a known value
     laurent              its normal form: sums of products of powers

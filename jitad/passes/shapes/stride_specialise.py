@@ -30,7 +30,7 @@ LARGEST = 120
 def stride_specialise(module: Module) -> None:
     """Make the versions; expects normal form.
 
-    Runs after ``loop_versioning``, since loops that still have checks are not vectorised.
+    Loops that still have checks are not vectorised, but the addresses of a row's elements are then one and an offset.
     """
     for func in module.functions.values():
         if not any(_columns(op) for op in func.all_ops()):
@@ -66,7 +66,7 @@ def _worth_it(loop: Loop) -> bool:
         return False
     ops = loop.head.ops
     return (len(ops) <= LARGEST and term is not None and not term.attrs.get("cold")
-            and not any(op.name in ("check", "push", "pop") for op in ops))
+            and not any(op.name in ("push", "pop") for op in ops))
 
 
 class _Strides:
