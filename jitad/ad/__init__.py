@@ -173,6 +173,7 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
     frames.stay_at_top()
     frames.rewrite()
     frames.forwards()
+    frames.skip_idle()
     sweep.pivot.term = None
     Builder(sweep.pivot).jump(sweep.first_bar, cotangents)
     return func
@@ -204,6 +205,7 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     b.ret([b.typed(g, t) for g, t in zip(sweep.cotangents, second.result_types)])
     frames.rewrite()
     frames.forwards()
+    frames.skip_idle()
     sweep.pivot.term = None
     Builder(sweep.pivot).ret([*sweep.results, tape])
     entry.jump(sweep.first_bar, second.params[len(primals):-1])

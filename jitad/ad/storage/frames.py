@@ -27,7 +27,7 @@ class Frames(Saving):
 
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
-        self.in_rows = {}
+        self.in_rows, self.pushes = {}, []
         module = self.sweep.module
         self.divisible = self._divisible() if module.parallel or not module.gpu else set()
         for back in self.sweep.loops.values():

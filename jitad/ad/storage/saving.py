@@ -13,6 +13,7 @@ from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
+from ..idle_iterations import Idle, skip_frames
 from ..narrow_types import narrowest
 from .histories import histories
 from .homes import Homes
@@ -25,6 +26,7 @@ class Saving(Homes):
 
     in_rows: dict[Value, tuple[Value, Value, int]]       # value → the array of its rows, the reverse index, the column
     divisible: set[Loop]                                 # loops whose reverse iterations may run in any order
+    pushes: list[tuple[LoopBack, Op, tuple[Value, ...]]]     # of uncounted loops, with the active head parameters
 
     def _keep_in_loop(self, back: LoopBack) -> None:
         kept = self.kept.get(back.loop, [])
@@ -217,8 +219,11 @@ class Saving(Homes):
         loop = back.loop
         assert loop.preheader is not None and loop.latch is not None and back.top is not None
         assert back.entry is not None and back.back is not None
+        given = self._active_params(loop)
         param, final = self._carry(back, STACK, Builder(loop.preheader).stack_empty(), "stack")
         pushed = Builder(loop.latch).push(param, *ends)
+        if counted(loop) is None and pushed.op is not None:
+            self.pushes.append((back, pushed.op, given))
         loop.back_edge().args.append(pushed)
         loop.exit_edge().args.append(pushed)
         self._decide(final)
@@ -228,6 +233,17 @@ class Saving(Homes):
         back.back[1].args.append(pop.results[0])
         self.homes |= dict(zip(kept, pop.results[1:]))
         return pop
+
+    def _active_params(self, loop: Loop) -> tuple[Value, ...]:
+        """The parameters of a loop's head that have cotangents, also if the loop is in a copy of an iteration."""
+        original = self.original.get(loop.head, loop.head).params
+        return tuple(p for p, v in zip(loop.head.params, original) if v in self.sweep.active)
+
+    def skip_idle(self) -> None:
+        """Push no frames of iterations that leave all cotangents as they are."""
+        for back, push, given in self.pushes:
+            levels = {b: x for b, x in self.levels.items() if x is not None}
+            skip_frames(back, push, Idle(self.sweep.func, back.loop, given, levels, self.order), self.bars)
 
     def keep_at_top(self, tape: Value, backward: Builder) -> Value:
         """Push one last frame in the forward function, which ``backward`` pops from ``tape`` in the reverse function.
