@@ -63,7 +63,7 @@ def branch(n, x):
             for j in range(n):
                 s += x * j
     else:
-        for i in range(3):
+        for _ in range(3):
             for j in range(n):
                 s -= x * x * j
     return s
