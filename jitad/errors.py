@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import linecache
 import os
+import time
 from dataclasses import dataclass
 from types import TracebackType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of jitad's own Python code: an error there is reported at the user's call."""
+LOADED = time.time()
+"""When this process loaded jitad: files that are written later may not be what Python has compiled."""
 
 
 @dataclass(frozen=True)

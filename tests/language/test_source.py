@@ -60,6 +60,16 @@ def test_a_file_that_changes_while_its_functions_run(module: Callable[..., Modul
     assert jit(m.g)(2.0) == 1.0
 
 
+def test_a_file_that_changed_before_its_first_function_ran(module: Callable[..., ModuleType], tmp_path: Path) -> None:
+    m = module("source_edited", ADDS.format(1.0, 1.0))
+    os.utime(tmp_path / "source_edited.py")
+    assert m.f(1.0) == 2.0                                           # written now, but still what Python compiled
+    m = module("source_rewritten", ADDS.format(1.0, 1.0))
+    (tmp_path / "source_rewritten.py").write_text(ADDS.format(100.0, 100.0))
+    with pytest.raises(UnsupportedError, match="has the file changed"):
+        m.f(1.0)
+
+
 def test_equal_code_in_two_files(module: Callable[..., ModuleType]) -> None:
     text = "from jitad import jit\n\n@jit\ndef f(x):\n    return [x][3]\n"
     for name in ("source_first", "source_second"):

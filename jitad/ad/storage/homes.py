@@ -263,7 +263,7 @@ class Homes:
 
     def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int = LONGEST) -> bool:
         op = self._made_by(v)
-        if op is None or not _cheap(op):
+        if op is None or not _cheap(op) and not self._is_multiple(op, level):
             return False
         if OPS[op.name].view and not self.unmodified(v) and not self._is_final(op) \
                 and not self._is_revisited(op, level):
@@ -273,6 +273,11 @@ class Homes:
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
         return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
+
+    def _is_multiple(self, op: Op, level: Loop | None) -> bool:
+        """True for a quotient that is a product under ``fastmath``, as its denominator does not change in the loop."""
+        return op.name == "div" and self.sweep.module.fastmath and isinstance(op.result.type, Scalar) and \
+            self._outside(self.level(op.operands[1]), level)
 
     def _has_place(self, v: Value) -> bool:
         """True if an array can be recomputed as often as it was computed: in its own loop, where it is always.

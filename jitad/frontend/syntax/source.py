@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from ...errors import Loc, UnsupportedError
+from ...errors import LOADED, Loc, UnsupportedError
 from . import carried
 
 FunctionNode = ast.FunctionDef | ast.Lambda
@@ -35,11 +35,19 @@ def find(code: types.CodeType) -> FunctionNode:
     node = _find_lambda(code, lines) if code.co_name == "<lambda>" else _find_def(code, lines)
     if isinstance(node, ast.AsyncFunctionDef):
         raise UnsupportedError(f"{code.co_name} is a coroutine", loc, "write an ordinary function")
-    if node is None:
+    if node is None or _has_changed(code, lines):
         raise UnsupportedError(f"the source of {code.co_name} is not where its code says: has the file changed?", loc)
     if cls := _class_around(code.co_qualname):
         _make_private(node, f"_{cls}")
     return node
+
+
+def _has_changed(code: types.CodeType, lines: list[str]) -> bool:
+    """True if the file was written after jitad was loaded, and these lines of it do not compile to ``code``."""
+    entry = linecache.cache.get(code.co_filename)
+    written = entry[1] if entry is not None and len(entry) == 4 else None
+    return written is not None and written > LOADED and not all(
+        v.holds(code) for v in _versions.get(code.co_filename, ()) if v.lines is lines)
 
 
 def _how_to_keep(file: str) -> str:

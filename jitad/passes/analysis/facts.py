@@ -6,6 +6,7 @@ and the bounds of loop counters (``induction``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...ir.dominance import dominators
@@ -43,7 +44,7 @@ class Walk:
         values = (v for b in self.dom.order for v in (*b.params, *(r for op in b.ops for r in op.results)))
         self.prover = Prover(self.ranges, {v: i for i, v in enumerate(values)})
         self.known: dict[Value, bool] = {}
-        self.floats = FloatFacts(func, self.known, self.ranges)
+        self.floats = FloatFacts(func, self.known, self.prover)
         self.names: list[Value] = []                     # the keys of ``known``, latest last
         self.choices: dict[Value, Choice] = {}
         self.block = func.entry
@@ -113,8 +114,8 @@ class Walk:
                 self.is_reduced(op, times)
             elif (sides := self._may_wrap(op)) is not None:
                 self.is_nearly_reduced(op, *sides)
-            elif self.prover.proves(self.ranges.form(op.operands[1]).plus(Affine(-1))):
-                self._is_below(op)
+            elif self.prover.proves(size := self.ranges.form(op.operands[1])):      # a remainder by zero is zero
+                self._is_below(op, self.prover.proves(size.plus(Affine(-1))))
         elif op.name == "cast" and op.result.type == I64 and op.operands[0].type == F64:
             for form in self.floats.of_integer(op):
                 self.prover.assume(form)
@@ -135,10 +136,11 @@ class Walk:
         """Called for a remainder whose first operand is less than one second operand away from the range of results."""
         self._is_below(op)
 
-    def _is_below(self, op: Op) -> None:
-        """Add the bounds of a remainder by a positive number."""
+    def _is_below(self, op: Op, positive: bool = True) -> None:
+        """Add the bounds of a remainder by a number that is not negative, and ``positive`` or not."""
         self.prover.assume(self.ranges.form(op.result))
-        self.prover.assume(self.ranges.form(op.operands[1]).minus(self.ranges.form(op.result)).plus(Affine(-1)))
+        if positive:
+            self.prover.assume(self.ranges.form(op.operands[1]).minus(self.ranges.form(op.result)).plus(Affine(-1)))
 
     def _look_for_wrap(self, op: Op) -> None:
         """Take a sum for exact if the facts bound its operands, as ``k > 0`` that of ``k - 1``."""
@@ -271,8 +273,10 @@ class Walk:
                     self.prover.assume(fact)
 
     def _look_into_cast(self, x: Value, bound: Value) -> None:
-        """Add that an integer is less than a whole number if it is as a float: rounding keeps the order."""
+        """Add that an integer is less than a whole number if it is as a float, or its square: rounding keeps order."""
         op, most = x.op, bound.const
+        if op is not None and op.name == "mul" and op.operands[0] is op.operands[1] and most is not None:
+            op, most = op.operands[0].op, 2.0 + math.isqrt(int(min(max(most, 0.0), FAR)))
         if op is not None and op.name == "cast" and (x.type, op.operands[0].type) == (F64, I64) \
                 and most is not None and abs(most) <= FAR and most == int(most):
             self.prover.assume(Affine(int(most) - 1).minus(self.ranges.form(op.operands[0])))

@@ -16,7 +16,7 @@ from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import MIRRORED, ORDERS
 from ...ir.types import F64, I64, Scalar
 from .affine import Affine
-from .ranges import Ranges
+from .ranges import Prover
 
 DEEP = 12
 """The deepest expression that is looked into.  The cost is paid in every round of ``simplify``."""
@@ -96,10 +96,12 @@ def is_positive(v: Value, depth: int = DEEP, given: Collection[Value] = ()) -> b
 
 # --- integer parts ------------------------------------------------------------------------------------
 
-LARGEST_EXACT, TOO_LARGE, LARGEST_PART = 2**53, 2.0**63, 2**63 - 1024
+LARGEST_EXACT, TOO_LARGE, LARGEST_PART, FAR = 2**53, 2.0**63, 2**63 - 1024, 1e250
 """Integers up to the first are floats without rounding, floats from the second on have no integer part of 64 bits, and
-the third is the integer part of the largest float before them."""
+the third is the integer part of the largest float before them.  Bounds beyond the last are not used."""
 WHOLE = frozenset({"floor", "trunc", "round", "ceil"})
+_OF_ALL = frozenset({"neg", "abs", "floor", "trunc", "sin", "cos", "add", "sub", "mul", "div", "minimum", "maximum"})
+Bounds = tuple[float, float]
 _NEGATED = {"lt": "ge", "gt": "le", "le": "gt", "ge": "lt"}
 
 
@@ -109,8 +111,8 @@ class FloatFacts:
     ``tests``: the comparisons of each float, and ``isnan`` of it.  ``known``: the truth of those that are known.
     """
 
-    def __init__(self, func: Function, known: Mapping[Value, bool], ranges: Ranges) -> None:
-        self.known, self.ranges = known, ranges
+    def __init__(self, func: Function, known: Mapping[Value, bool], prover: Prover) -> None:
+        self.known, self.prover, self.ranges = known, prover, prover.ranges
         self.tests: dict[Value, list[Op]] = {}
         for op in func.all_ops():
             if op.name == "isnan" or op.name in ORDERS:
@@ -157,6 +159,8 @@ class FloatFacts:
 
     def _fits(self, x: Value, name: str) -> bool:
         """True if ``x`` is known not to be too small (``ge``) or too large (``lt``) for an integer."""
+        if (within := self._bounds(x)) is not None and max(map(abs, within)) <= TOO_LARGE / 2:    # for any rounding
+            return True
         if name == "ge":
             bounds = [self._bound(v, 0) for n, v in self._facts(x) if n in ("ge", "gt")]
             return any(b is not None and b >= -TOO_LARGE for b in bounds)
@@ -164,9 +168,30 @@ class FloatFacts:
         return any(b is not None and (n == "lt" and b <= TOO_LARGE or n == "le" and b < TOO_LARGE) for n, b in limits)
 
     def _is_number(self, x: Value) -> bool:
-        """True if ``x`` is known not to be NaN: an ordered comparison of it holds."""
+        """True if ``x`` is known not to be NaN: an ordered comparison of it holds, or it is finite."""
         known = self.known.get
-        return any(known(op.result) is (op.name != "isnan") for v in _wholes(x) for op in self.tests.get(v, ()))
+        tests = (op for v in _wholes(x) for op in self.tests.get(v, ()))
+        return self._bounds(x) is not None or any(known(op.result) is (op.name != "isnan") for op in tests)
+
+    def _bounds(self, v: Value, depth: int = 8) -> Bounds | None:
+        """Bounds of a float that is computed from integers and finite constants; ``None`` if it may not be finite."""
+        op = v.op
+        if v.const is not None:
+            return (v.const, v.const) if math.isfinite(v.const) else None
+        if op is None or not depth or v.type != F64:
+            return None
+        if op.name == "cast" and op.operands[0].type == I64:
+            form, most = self.ranges.form(op.operands[0]), Affine(LARGEST_EXACT)
+            low, high = self.prover.interval(form)
+            return (float(-LARGEST_EXACT if low < -LARGEST_EXACT and self.prover.proves(most.plus(form)) else low),
+                    float(LARGEST_EXACT if high > LARGEST_EXACT and self.prover.proves(most.minus(form)) else high))
+        found: list[Bounds] = []
+        for x in op.operands if op.name in _OF_ALL else ():
+            if (bounds := self._bounds(x, depth - 1)) is None:
+                return None
+            found.append(bounds)
+        result = _of_bounds(op.name, *found) if found else None
+        return result if result is not None and max(map(abs, result)) < FAR else None
 
     def _facts(self, x: Value) -> list[tuple[str, Value]]:
         """Comparisons of ``x``, or of that of which it is the integer part, with what is no NaN."""
@@ -196,6 +221,27 @@ class FloatFacts:
         if v.const is None:
             return self.ranges.form(v.op.operands[0]) if v.op is not None else None
         return Affine(math.floor(v.const)) if abs(v.const) < TOO_LARGE else None
+
+
+def _of_bounds(name: str, x: Bounds, y: Bounds = (0.0, 0.0)) -> Bounds | None:
+    """Bounds of a function of floats within bounds: rounding keeps the order."""
+    (a, b), (c, d) = x, y
+    if name in ("sin", "cos"):
+        return -2.0, 2.0
+    if name in ("floor", "trunc"):
+        return a - 1.0, b + 1.0
+    if name in ("neg", "sub"):
+        return (-b, -a) if name == "neg" else (a - d, b - c)
+    if name == "abs":
+        return 0.0, max(-a, b)
+    if name == "add":
+        return a + c, b + d
+    if name in ("minimum", "maximum"):
+        return min(a, c), max(b, d)
+    if name == "div" and c <= 0 <= d:
+        return None
+    corners = [p * q if name == "mul" else p / q for p in x for q in y]
+    return min(corners), max(corners)
 
 
 def _wholes(x: Value) -> list[Value]:

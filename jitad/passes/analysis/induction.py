@@ -116,6 +116,20 @@ def learn_head(loop: Loop, paths: list[BackPath], incoming: Incoming, ranges: Ra
                 break
         else:
             _learn_tested(p, start, paths, loop, ranges, prover)
+            _learn_remainder(p, start, _alternatives([w.args[p.index] for w in paths], loop, incoming), loop, ranges,
+                             prover)
+
+
+def _learn_remainder(p: Value, start: Value, values: set[Value], loop: Loop, ranges: Ranges, prover: Prover) -> None:
+    """Add the bounds of a ``p`` whose next ``values`` are remainders by one number, as ``(slot + 1) % n``."""
+    sizes = {v.op.operands[1] if v.op is not None and v.op.name == "mod" else p for v in values - {p}}
+    if len(sizes) != 1 or (n := sizes.pop()).block in loop.blocks:
+        return
+    form, first, size = ranges.form(p), ranges.form(start), ranges.form(n)
+    if prover.proves(size) and prover.proves(first):
+        prover.assume(form)
+        if prover.proves(size.plus(Affine(-1))) and prover.proves(_short_of(first, size, 1, 1)):
+            prover.assume(_short_of(form, size, 1, 1))
 
 
 def _learn_interval(p: Value, start: Value, paths: list[BackPath], loop: Loop, incoming: Incoming, ranges: Ranges

@@ -145,12 +145,16 @@ class _Borders:
     def _turn(self, comparison: str, form: Affine) -> Turns | None:
         """The border at which the comparison of a form with 0 changes; ``None`` if it does not, or not at a border."""
         step, rest = form.coefficient(self.known.iv), form.without(self.known.iv)
+        if not step or (rest.terms and step not in (1, -1)):
+            return None
+        name = comparison if step > 0 else MIRRORED[comparison]
+        if not rest.terms:                                   # the comparison is one of the counter with a quotient
+            quotient, between = divmod(-rest.constant if step > 0 else rest.constant, abs(step))
+            if (first := quotient + (name not in ("lt", "ge") or between > 0)) <= MOST_FIRST:
+                return Turns(max(first, 0), 0)
         if step not in (1, -1):
             return None
         at = rest.times(-step)                               # the comparison is one of the counter with ``at``
-        name = comparison if step == 1 else MIRRORED[comparison]
-        if not at.terms and (first := at.constant + (name in ("le", "gt", "eq", "ne"))) <= MOST_FIRST:
-            return Turns(max(first, 0), 0)
         from_end = at.minus(self.forms.of(self.known.trip))
         if not from_end.terms and (last := -from_end.constant - (name in ("le", "gt"))) <= MOST_LAST:
             return Turns(0, max(last, 0))

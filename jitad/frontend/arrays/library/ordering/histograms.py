@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..marks import constant, in_range, refuse
-from .searching import halvings_of, position
+from .searching import position
 
 LARGEST = 2**63 - 1
 
@@ -151,9 +151,9 @@ def _even_bins(a: Any, edges: Any) -> Any:
 @in_range
 def _bins(a: Any, edges: Any) -> Any:
     """The bin of each element by binary search; the last bin includes its right edge."""
-    n, halvings = max(len(edges) - 1, 0), halvings_of(len(edges))
+    n = max(len(edges) - 1, 0)
     out = np.empty(len(a), np.int64)
     for i in range(len(a)):
-        k = position(edges, halvings, a[i], True) - 1
+        k = position(edges, a[i], True) - 1
         out[i] = k if 0 <= k < n else n - 1 if n > 0 and a[i] == edges[n] else n
     return out

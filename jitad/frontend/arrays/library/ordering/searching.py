@@ -35,44 +35,35 @@ def _checked_sorter(sorter: Any, n: int) -> Any:
 
 
 def _positions(a: Any, v: Any, after: bool) -> Any:
-    halvings = halvings_of(len(a))
     if v.ndim == 0:
-        return np.int64(position(a, halvings, v, after))
+        return np.int64(position(a, v, after))
     flat = v.ravel()
     out = np.empty(len(flat), np.int64)
     for i in range(len(flat)):
-        out[i] = position(a, halvings, flat[i], after)
+        out[i] = position(a, flat[i], after)
     return out.reshape(v.shape)
 
 
-def halvings_of(n: int) -> int:
-    """The largest k with 2ᵏ <= n; 0 if n is 0."""
-    k = 0
-    while n >> k > 1:
-        k += 1
-    return k
-
-
-def position(a: Any, halvings: int, x: Any, after: bool) -> int:
+def position(a: Any, x: Any, after: bool) -> int:
     """The number of elements of ``a`` before ``x``, including equal ones if ``after``.  NaN is last in ``a``."""
     if x != x:
-        return len(a) if after else _count_before(a, halvings, math.inf, True)
-    return _count_before(a, halvings, x, after)
+        return len(a) if after else _count_before(a, math.inf, True)
+    return _count_before(a, x, after)
 
 
 @in_range
-def _count_before(a: Any, halvings: int, x: Any, equal_too: bool) -> int:
-    """Binary search: halves a window of 2ᵏ elements, which is at the start or at the end of ``a``.
+def _count_before(a: Any, x: Any, equal_too: bool) -> int:
+    """Binary search: how many steps it takes depends on the length alone.
 
-    Each step adds a shifted truth value.  A branch would be mispredicted half of the time.
+    Each step is a selection.  A branch would be mispredicted half of the time.
     """
     if len(a) == 0:
         return 0
-    size = 1 << halvings
-    low = len(a) - size if _is_before(a[size - 1], x, equal_too) else 0
-    for k in range(halvings):
-        bit = halvings - 1 - k
-        low += int(_is_before(a[low + (1 << bit) - 1], x, equal_too)) << bit
+    low, size = 0, len(a)
+    while size > 1:
+        half = size >> 1
+        low = low + half if _is_before(a[low + half - 1], x, equal_too) else low
+        size -= half
     return low + int(_is_before(a[low], x, equal_too))
 
 
@@ -109,14 +100,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if period is not None:
         left = right = None
         x, xp, fp = _unrolled(x, xp, fp, period)
-    halvings = halvings_of(len(xp))
     below, above = fp[0] if left is None else left, fp[-1] if right is None else right
     if x.ndim == 0:
-        return _between(x, xp, fp, below, above, halvings)
+        return _between(x, xp, fp, below, above)
     flat = x.ravel()
     out = np.empty(len(flat))
     for i in range(len(flat)):
-        out[i] = _between(flat[i], xp, fp, below, above, halvings)
+        out[i] = _between(flat[i], xp, fp, below, above)
     return out.reshape(x.shape)
 
 
@@ -132,7 +122,7 @@ def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> Any:
 
 
 @in_range
-def _between(x: Any, xp: Any, fp: Any, below: Any, above: Any, halvings: int) -> Any:
+def _between(x: Any, xp: Any, fp: Any, below: Any, above: Any) -> Any:
     last = len(xp) - 1
     if x < xp[0]:
         return below
@@ -142,7 +132,7 @@ def _between(x: Any, xp: Any, fp: Any, below: Any, above: Any, halvings: int) ->
         return fp[last]
     if math.isnan(x):
         return x
-    j = max(position(xp, halvings, x, True) - 1, 0)
+    j = max(position(xp, x, True) - 1, 0)
     x0, x1, y0, y1 = xp[j], xp[min(j + 1, last)], fp[j], fp[min(j + 1, last)]
     slope = (y1 - y0) / (x1 - x0)
     y = slope * (x - x0) + y0

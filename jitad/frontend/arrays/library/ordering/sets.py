@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..marks import axis_of, constant, in_range
-from .searching import halvings_of, position
+from .searching import position
 from .sorting import order_along, ordered
 
 
@@ -79,7 +79,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     element, tested = _numbers(constant(np.asarray(element))), _numbers(constant(np.asarray(test_elements)).ravel())
     tested = tested[order_along(tested, 0)]
     if element.ndim == 0:
-        return _is_among(element, tested, halvings_of(len(tested))) != invert
+        return _is_among(element, tested) != invert
     return _are_among(element.ravel(), tested, invert).reshape(element.shape)
 
 
@@ -88,15 +88,15 @@ def _numbers(a: Any) -> Any:
 
 
 @in_range
-def _is_among(x: Any, tested: Any, halvings: int) -> bool:
-    k = position(tested, halvings, x, False)
+def _is_among(x: Any, tested: Any) -> bool:
+    k = position(tested, x, False)
     return bool(tested[k] == x) if k < len(tested) else False
 
 
 def _are_among(a: Any, tested: Any, invert: bool) -> Any:
-    out, halvings = np.empty(len(a), np.bool_), halvings_of(len(tested))
+    out = np.empty(len(a), np.bool_)
     for i in range(len(a)):
-        out[i] = _is_among(a[i], tested, halvings) != invert
+        out[i] = _is_among(a[i], tested) != invert
     return out
 
 
