@@ -24,6 +24,7 @@ from . import idioms
 from .printer import Printer
 
 WRITTEN_OUT = 8       # iterations
+GATHERS = 2           # the fewest in an iteration for the widest vectors: loops with one have little else to do
 _NEUTRAL = {"sum": 0, "prod": 1}        # other reductions may begin twice
 Body = Callable[[str, list[str]], Sequence[str]]
 
@@ -114,7 +115,7 @@ class NestPrinter(Printer):
         """
         fn, inner = self.fn, loops[-1]
         calls = libmvec.masks_tails(fn.target.features) and any(op.name in libmvec.OPS for op in inner.regions[0].ops)
-        if calls:
+        if calls or fn.target.fast_gathers and _gathers(inner.regions[0]) >= GATHERS:
             fn.width = fn.target.full_width
         if not loops[0].attrs.get("independent"):
             return ""
@@ -157,6 +158,19 @@ def _is_bounded(loops: list[Op]) -> bool:
     ivs = {loop.regions[0].params[0] for loop in loops}
     inside = (op for op in loops[-1].regions[0].nested_ops() if op.name in ("load", "store"))
     return any(ivs <= set().union(*map(_summands, op.operands[1 if op.name == "load" else 2:])) for op in inside)
+
+
+def _gathers(body: Block) -> int:
+    """The number of elements that are read at indices which are computed from elements; 0 if such are updated too."""
+    data: set[Value] = set()
+    found = 0
+    for op in body.ops:
+        if op.name == "store" and not data.isdisjoint(op.operands[2:]):
+            return 0
+        found += op.name == "load" and not data.isdisjoint(op.operands[1:])
+        if op.name == "load" or not data.isdisjoint(op.operands):
+            data.update(op.results)
+    return found
 
 
 def _summands(index: Value) -> set[Value]:

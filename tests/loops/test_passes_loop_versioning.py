@@ -168,3 +168,28 @@ def test_groups_of_a_few_are_computed_one_by_one() -> None:
     assert "const 4 : i64" in str(f.inspect("optimized", x, start, 1.5))
     with pytest.raises(IndexError, match=f"index {len(x)} is out of bounds"):
         f(x, start + 1, 1.5)
+
+
+def turned(line, c, d):
+    """The sides of the condition do not tell that ``x`` is a number."""
+    s = 0.0
+    for i in range(len(line)):
+        x = c * i - d
+        if x < 0.0 or x >= len(line) - 1:
+            continue
+        k = int(x)
+        s += line[k] + (x - k) * (line[k + 1] - line[k])
+    return s
+
+
+@pytest.mark.parametrize("c, d", [(0.37, -1.0), (1e300, 0.0), (-1e18, 5.0), (2.0, 30.0), (0.5, np.inf), (np.nan, 0.0),
+                                  (1.0, np.nan), (np.inf, np.inf), (0.0, np.nan)])
+def test_floats_of_small_magnitudes_are_numbers(c: float, d: float) -> None:
+    line = np.sin(np.arange(50.0))
+    try:
+        expected = turned(line, c, d)
+    except ValueError as e:
+        with pytest.raises(ValueError, match=str(e)):
+            jit(turned)(line, c, d)
+    else:
+        assert jit(turned)(line, c, d) == pytest.approx(expected, rel=1e-13)

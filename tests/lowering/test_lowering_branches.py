@@ -157,6 +157,8 @@ def test_interpolation_has_the_widest_vectors(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(f(line, 0.93, -4.2), shifted(line, 0.93, -4.2), rtol=1e-13)
     monkeypatch.setenv("JITAD_CPU", "x86-64-v4")
     assert re.search(r"vgatherqpd.*zmm", f.inspect("asm", line, 0.93, -4.2))
+    by_arrays = jit(lambda x, at: np.sum((x[at + 1] - x[at]) ** 2))
+    assert re.search(r"vgatherqpd.*zmm", by_arrays.inspect("asm", line, np.arange(0, 300, 7)))
 
 
 def test_merges_of_sorted_parts_select() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,28 @@ def test_remainders_plus_one() -> None:
     assert jit(f)(u, np.array([0, 1, 7])) == f(u, np.array([0, 1, 7]))
     with pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 with size 5"):
         jit(f)(u, np.array([0, 9]))
+
+
+@pytest.mark.parametrize("cells", [-1, 0, 1, 2, 7])
+@pytest.mark.parametrize("i", [[], [0], [0, 0, -1], [6, -7, 3], [1, -2]])
+def test_neighbours_in_a_ring_of_given_size(cells: int, i: list[int]) -> None:
+    """Indices of an array of ``cells`` elements are near them, so that their neighbours take no division."""
+    def f(w: Any, i: Any, cells: int) -> Any:
+        density = np.zeros(cells)
+        np.add.at(density, i, w)
+        np.add.at(density, (i + 1) % cells, 2.0 * w)
+        return np.sum(density ** 2) + np.sum(density[(i - 1) % cells] * w)
+
+    w, at = np.arange(1.0, len(i) + 1.0), np.array(i, dtype=np.int64)
+    try:
+        expected = f(w, at, cells)
+    except (IndexError, ValueError) as e:
+        with pytest.raises(type(e), match=str(e)):
+            jit(f, grad=True).value_and_grad(w, at, cells)
+    else:
+        assert jit(f, grad=True).value_and_grad(w, at, cells)[0] == expected
+        if cells > 2:
+            assert not re.search("mod .*%", jit(f).inspect("optimized", w, at, cells))
 
 
 def test_indices_that_wrap() -> None:

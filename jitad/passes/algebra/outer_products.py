@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from ...ir.expression_keys import same
-from ...ir.graph import Function, Module, Op
+from ...ir.graph import Block, Function, Module, Op
 from ...ir.types import Type, dims_of
 from ..analysis.accumulator_webs import Region, Web
 from ..analysis.callgraph import CallGraph
@@ -57,12 +57,14 @@ def is_term(op: Op) -> bool:
 
 def _first(region: Region) -> tuple[Region, Web] | None:
     """The first web of the region that has terms, with the region."""
-    for block in region.blocks:
-        for op in block.ops:
-            if is_term(op) and not _is_small(op.result.type) and (web := region.web(op, is_term)) is not None:
-                if _of_one_size(region, web):
-                    return region, web
+    for op in _large_terms(region.blocks):
+        if (web := region.web(op, is_term)) is not None and _of_one_size(region, web):
+            return region, web
     return None
+
+
+def _large_terms(blocks: Iterable[Block]) -> Iterator[Op]:
+    return (op for block in blocks for op in block.ops if is_term(op) and not _is_small(op.result.type))
 
 
 def _of_one_size(region: Region, web: Web) -> bool:
@@ -103,7 +105,8 @@ def _in_loops(module: Module, func: Function) -> None:
     while found:
         found = False
         for loop in reversed(loop_forest(func).loops):
-            if is_long(loop) and (match := _first(Region.of_loop(module, loop))) is not None:
+            if is_long(loop) and any(_large_terms(loop.blocks)) and (
+                    match := _first(Region.of_loop(module, loop))) is not None:
                 LogInsertion(*match).run()
                 found = True
                 break

@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
+from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import MIRRORED, ORDERS
 from ...ir.types import F64, I64, Scalar
 from .affine import Affine
+from .loops import Counted
 from .ranges import Prover
 
 DEEP = 12
@@ -92,6 +94,40 @@ def is_positive(v: Value, depth: int = DEEP, given: Collection[Value] = ()) -> b
     if op.name == "select":
         return all(is_positive(x, depth - 1, given) for x in xs[1:])
     return op.name == "cosh" or (op.name == "maximum" and any(is_positive(x, depth - 1, given) for x in xs))
+
+
+# --- magnitudes ---------------------------------------------------------------------------------------
+
+def decided_below(op: Op, truth: bool) -> float:
+    """The magnitude below which a float has the result ``truth`` in a test for a number, or an integer part; else 0."""
+    if op.operands[0].type != F64:
+        return 0.0
+    if op.name == "isnan":
+        return 0.0 if truth else 2.0**1000
+    known = op.name in ("ge", "lt") and op.operands[1].const == (-TOO_LARGE if op.name == "ge" else TOO_LARGE)
+    return TOO_LARGE / 2 if truth and known else 0.0
+
+
+def is_bounded(v: Value, inside: set[Block], depth: int = DEEP - 4) -> bool:
+    """True for a float that sums and products make of integers and values from outside the blocks ``inside``."""
+    op = v.op
+    if op is None or v.block not in inside or v.const is not None:
+        return v.block not in inside or v.const is not None
+    if op.name == "cast":
+        return op.operands[0].type == I64
+    return depth > 0 and op.name in ("add", "sub", "mul", "neg") and all(
+        is_bounded(u, inside, depth - 1) for u in op.operands)
+
+
+def bound(b: Builder, v: Value, inside: set[Block], loop: Counted) -> Value:
+    """Emit, ahead of a loop, the same of magnitudes: rounding is monotone, so that ``v`` is not further from 0."""
+    op = v.op
+    if op is None or v.block not in inside or v.const is not None:
+        return b.abs(v if v.const is None else b.const(v.const))
+    if op.name == "cast":
+        return b.emit("cast", loop.trip, dtype=F64) if op.operands[0] is loop.iv else b.const(TOO_LARGE)
+    magnitudes = [bound(b, u, inside, loop) for u in op.operands]
+    return magnitudes[0] if op.name == "neg" else b.emit("mul" if op.name == "mul" else "add", *magnitudes)
 
 
 # --- integer parts ------------------------------------------------------------------------------------

@@ -15,8 +15,10 @@ to be compared with each bound, which matters if the loop is short.  Others are 
 that they are computed from is ``NEAR``.  A comparison that a branch of the loop has made is not tested ahead.
 
 A comparison of a float with 0 may be decided by the signs of loop-invariant values: ``math.sqrt(x * x + eps)`` has a
-check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  Loop-invariant checks
-that are left are on one side of a branch, and are tested before the loop too.
+check for the argument ``eps``, though not for a literal.  The fast version is for positive ones.  A float that sums and
+products make of counters and loop-invariant values, as in ``int(c * i - s * j)``, has a bound: the same of magnitudes.
+If that is small, the float is a number and has an integer part.  Loop-invariant checks that are left are on one side of
+a branch, and are tested before the loop too.
 
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
 Loads on one side of a branch have the attribute ``inside``, the axes of which the index is in bounds in any case.
@@ -40,7 +42,7 @@ from ...ir.ops import NEGATED, OPS, ORDERS
 from ...ir.types import I64, Array, Scalar
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import own_exit, set_term
-from ..analysis.float_facts import positive_inputs
+from ..analysis.float_facts import bound, decided_below, is_bounded, positive_inputs
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
 from ..analysis.sizes import Solver
@@ -91,6 +93,7 @@ class _Version:
         self.affine: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
         self.signs: dict[Value, list[Value]] = {}
+        self.bounded: dict[Value, tuple[Value, float]] = {}     # condition → a float, of which a magnitude decides it
         self.outside: dict[Value, None] = {}             # loop-invariant conditions of checks on one side of a branch
         self.largest: dict[Value, int] = {}
         self.slopes: dict[Value, int | None] = {known.iv: 1}
@@ -102,7 +105,7 @@ class _Version:
         self.wanted = {c: t for c, t in self.wanted.items()
                        if c.op is not None and (self._is_steady(c.op) or self._stays_small(c.op))}
         short = sum(len(b.ops) for b in self.loop.blocks) <= LARGEST
-        if (self.wanted or self.signs or self.outside) and short and not self._is_of_arrays():
+        if (self.wanted or self.signs or self.bounded or self.outside) and short and not self._is_of_arrays():
             self._split()
 
     def _is_of_arrays(self) -> bool:
@@ -132,6 +135,8 @@ class _Version:
                 self._want(part, True)
         elif op.name == "not":
             self._want(op.operands[0], not truth)
+        elif (limit := decided_below(op, truth)) and is_bounded(op.operands[0], self.loop.blocks):
+            self.bounded[condition] = op.operands[0], limit
         elif op.name in ORDERS and op.operands[0].type != I64:
             if not truth and (inputs := positive_inputs(op, self.loop.blocks)) is not None:
                 self.signs[condition] = inputs
@@ -299,6 +304,7 @@ class _Version:
         assert preheader is not None and latch is not None and leave is not None
         holds = self._test(preheader)
         self.wanted |= dict.fromkeys(self.signs, False)
+        self.wanted |= {c: c.op.name != "isnan" for c in self.bounded if c.op is not None}
         values: dict[Value, Value] = {}
         blocks = clone_blocks(self.order, func, values)
         self._learn_bounds()
@@ -326,6 +332,9 @@ class _Version:
         for v in dict.fromkeys(v for inputs in self.signs.values() for v in inputs):
             assert isinstance(v.type, Scalar)
             holds = b.and_(holds, b.gt(v, b.const(0.0, v.type)))
+        limits = dict(sorted(self.bounded.values(), key=lambda found: -found[1]))     # the least of each
+        for v, limit in limits.items():
+            holds = b.and_(holds, b.lt(bound(b, v, self.loop.blocks, self.known), b.const(limit)))
         for condition in self.outside:
             holds = b.and_(holds, condition)
         for condition, truth in self.wanted.items():
@@ -359,7 +368,7 @@ class _Version:
         self.positive: set[Value] = set()
         for condition, truth in self.wanted.items():
             op = condition.op
-            if op is None or self._is_decided(condition):
+            if op is None or condition in self.bounded or self._is_decided(condition):
                 continue
             v, other = op.operands
             if op.name == "lt" and truth:

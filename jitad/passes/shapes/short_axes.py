@@ -7,8 +7,9 @@ derivative stores arrays with such an axis.  By coordinates, all loops are over 
     s := mul(d, d)           becomes     d0 := sub(x0, y0)            d1 := sub(x1, y1)
     t := sum {axes = (2,)} s             t  := add(mul(d0, d0), mul(d1, d1))
 
-The operand must be arithmetic that only the sum reads.  The order of additions is free.  ``p @ d`` of points and a
-direction is ``p0 * d0 + p1 * d1 + p2 * d2``, one nest with what reads it, instead of a call.
+The operand must be arithmetic that only the sum reads; rows at indices, ``p[at] - q[to]``, are taken by coordinates
+too.  The order of additions is free.  ``p @ d`` of points and a direction is ``p0 * d0 + p1 * d1 + p2 * d2``, one nest
+with what reads it, instead of a call.
 """
 
 from __future__ import annotations
@@ -81,11 +82,14 @@ def _tree(op: Op, readers: Readers) -> set[Op]:
     todo = list(op.operands)
     while todo:
         v = todo.pop()
-        if v.op is None or v.op in found or not isinstance(v.type, Array) or not OPS[v.op.name].elementwise:
+        if v.op is None or v.op in found or not isinstance(v.type, Array):
             continue
-        if v.block is op.block and all(reader is op or reader in found for reader in readers[v]):
+        rows = v.op.name == "take" and op.name == "sum" and op.attrs["axes"] == (v.type.rank - 1,) \
+            and isinstance(t := v.op.operands[0].type, Array) and t.rank > 1
+        if (rows or OPS[v.op.name].elementwise) and v.block is op.block \
+                and all(reader is op or reader in found for reader in readers[v]):
             found.add(v.op)
-            todo += v.op.operands
+            todo += v.op.operands[:1] if rows else v.op.operands
     return found if len(found) <= MOST_OPS else set()
 
 
@@ -126,6 +130,8 @@ class _Slice:
         b, t = self.b, v.type
         if not isinstance(t, Array) or t.rank <= self.behind:
             return v
+        if v.op in self.tree and v.op.name == "take":
+            return b.emit("take", self.of(v.op.operands[0]), v.op.operands[1])
         if v.op in self.tree:
             return b.emit(v.op.name, *map(self.of, v.op.operands), **v.op.attrs)
         axis = t.rank - 1 - self.behind

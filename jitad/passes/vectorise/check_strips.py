@@ -309,13 +309,18 @@ class _Strips(Chunks):
         return found + holds
 
     def holds(self, b: Builder, found: list[Value]) -> Value:
-        """Emit whether the conditions hold for all numbers from the least to the largest base, without overflow."""
+        """Emit whether the conditions hold for all numbers from the least to the largest base, without overflow.
+
+        LLVM would compare less than all of ``k < n ? k : 0`` with ``n``, and then not know a maximum for a reduction:
+        the distance from ``n`` is compared with 0.
+        """
         conditions = found[2 * len(self.offsets):]
         for (base, offsets), low, high in zip(self.offsets.items(), found[::2], found[1::2]):
             least = max(self.least.get(base, -GREATEST - 1), -GREATEST - 1 - min(offsets))
             conditions += [b.ge(low, least), b.le(high, GREATEST - max(offsets))]
-            conditions += [b.lt(b.add(high, c), self.strips.emit(limit, {}, b))
-                           for c, limit in self.limits.get(base, {})]
+            for c, limit in self.limits.get(base, {}):
+                most, size = b.add(high, c), self.strips.emit(limit, {}, b)
+                conditions += [b.ge(size, 0), b.lt(0, b.sub(size, most))] if least >= 0 else [b.lt(most, size)]
         return reduce(b.and_, conditions)
 
 
