@@ -45,7 +45,8 @@ STAGES = (*COMPILED_STAGES, "loops", "mlir", "ptx", "parallel")
 
 
 def lowering_options(options: Options, flush: bool) -> LoweringOptions:
-    return LoweringOptions(fastmath=options.fastmath, flush=flush, level=llvm_level())
+    return LoweringOptions(fastmath=options.fastmath, flush=flush, level=llvm_level(), strips=options.strips,
+                           restart=not options.strips)
 
 
 def llvm_level() -> int:

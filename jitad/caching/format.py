@@ -11,7 +11,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..calling.compiled import Compiled, Portable, Program, Prototype, Shape
 from ..calling.signature import Signature, Static
@@ -33,6 +33,9 @@ from ..pytree import Structure
 from . import libraries
 from .references import Unnameable, Writer
 from .resolution import Objects, Stale
+
+if TYPE_CHECKING:
+    from ..lowering.python.exceptions import Failures
 
 _PROTOCOL = 5
 _KEPT_BY_REFERENCE = frozenset(("function", "type", "module", "builtin_function_or_method", "ufunc", "Jit"))
@@ -178,13 +181,16 @@ class StoredFailures:
 
     def __init__(self, data: bytes, find: Callable[[Any], Any]) -> None:
         self.data, self.find = data, find
-        self._made: Callable[..., BaseException] | None = None
+        self._made: Failures | None = None
+        self.long = False                                # see ``Failures``
 
     def __call__(self, status: int, *words: int) -> BaseException:
         if self._made is None:
             from ..lowering.python.exceptions import Failures
             self._made = Failures.restored(*_Unpickler(io.BytesIO(self.data), self.find).load())
-        return self._made(status, *words)
+        error = self._made(status, *words)
+        self.long = self._made.long
+        return error
 
 
 class _Unpickler(pickle.Unpickler):

@@ -6,7 +6,7 @@ Code that comes from the disk cache runs without the compiler, so only what make
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -43,6 +43,10 @@ class Shape:
     keywords: tuple[str, ...] = ()
 
 
+class LongLoop(Exception):
+    """A loop without polls would run for long: the call has to be repeated with code that polls in all loops."""
+
+
 class Prototype(NamedTuple):
     """The name and the types of a compiled function of the IR."""
 
@@ -64,6 +68,14 @@ class Native(Protocol):
     """Machine code in memory."""
 
     def address(self, name: str) -> int: ...
+
+
+class Errors(Protocol):
+    """Makes the exception for a status and four words.  ``long``: see ``lowering.python.exceptions.Failures``."""
+
+    long: bool
+
+    def __call__(self, status: int, *words: int) -> BaseException: ...
 
 
 class Portable(NamedTuple):
@@ -96,7 +108,7 @@ class Compiled:
     effort: str
     flush: bool
     recursive: bool
-    failures: Callable[..., BaseException]
+    failures: Errors
     options: Options | None = None                   # of the lowering; those of code from the disk are not known
     native: Native | None = None
     portable: Portable | None = None                 # until it is on disk
@@ -293,7 +305,9 @@ def fitting(leaf: Leaf, value: Any) -> Any:
 
 
 def _refused(compiled: Compiled, *leaves: Any) -> Any:
-    """Raises an error for arguments that a flat entry does not take: ``classify`` and ``unbox`` disagree."""
+    """Raises ``LongLoop``, or an error for arguments that a flat entry does not take: ``classify`` disagrees."""
+    if compiled.failures.long:
+        raise LongLoop
     if any(isinstance(x, Spec) for x in leaves):
         raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
     raise CompileError(f"the entry point for ({compiled.signature}) does not take {[type(x).__name__ for x in leaves]}")

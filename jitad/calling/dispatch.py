@@ -27,7 +27,7 @@ from ..frontend.captured.places import Place
 from ..frontend.columns.pack import returned
 from ..lowering.python import callable as native_callable
 from ..separate.store import Shared
-from .compiled import Compiled, Shape, lock
+from .compiled import Compiled, LongLoop, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
 from .signature import Classify, Signature, Whole, signature
@@ -69,6 +69,7 @@ class Dispatcher:
         self._last: Signature | None = None          # the signature of the last call that reached Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._again: set[int] = set()                # threads that try machine code again with new hints
+        self._long: set[Signature] = set()           # signatures of calls in which inner loops ran for long
         self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
 
     kind: Classify | None = None                     # finds the type of a leaf, if that is not ``classify``
@@ -124,7 +125,10 @@ class Dispatcher:
         self._seen(compiled, leaves, args, kwargs)
         self.last = sig
         given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
-        found = compiled.call(*given, *captured)
+        try:
+            found = compiled.call(*given, *captured)
+        except LongLoop:
+            return self.launch(args, kwargs)
         return returned(found, (args, kwargs)) if compiled.packs else found
 
     def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any], bool]:
@@ -133,7 +137,7 @@ class Dispatcher:
         The third result is true if its hints were out of date, so that its entry may take the call after all.
         """
         for compiled in self.table.get(sig, ()):
-            captured = compiled.captured(leaves)
+            captured = None if compiled.failures.long else compiled.captured(leaves)
             if captured is not None:
                 return compiled, captured, compiled.refresh(leaves)
         return None, [], False
@@ -225,6 +229,11 @@ class Dispatcher:
             known, *_ = self._version(sig, leaves)
             if known is not None:
                 return known
+            if any(compiled.failures.long for compiled in self.table.get(sig, ())):
+                self._long.add(sig)
+                self._retire(sig)
+            if sig in self._long:
+                options = options.in_strips()
             stored = self._lookup(options, sig, leaves) if self.cached else None
             compiled = stored.found if stored is not None else None
             shape = Shape(len(args), tuple(kwargs))

@@ -26,9 +26,10 @@ class System:
     """The constants of an operating system's C library that the runtime of a library needs.
 
     ``threads``: POSIX threads and ``mmap``; a system without them has one context.  ``key``: the type of a key of
-    thread-specific data.  ``flags``: those of a private anonymous mapping that reserves nothing.  ``pages`` and
-    ``page_size``: the numbers that ``sysconf`` takes.  ``advice``: what ``madvise`` takes for huge pages, for pages
-    that may be reclaimed, and for pages that are not needed; None if there is no such advice.
+    thread-specific data.  ``flags``: those of a private anonymous mapping that reserves nothing.  ``pages``,
+    ``free`` and ``page_size``: the numbers that ``sysconf`` takes for the memory's pages, those that are free (of all
+    where the system does not tell), and their size.  ``advice``: what ``madvise`` takes for huge pages, for pages that
+    may be reclaimed, and for pages that are not needed; None if there is no such advice.
     """
 
     name: str
@@ -36,15 +37,16 @@ class System:
     key: str = "i32"
     flags: int = 0
     pages: int = 0
+    free: int = 0
     page_size: int = 0
     advice: tuple[int | None, int | None, int | None] = (None, None, None)
     suffix: str = ".so"
     libraries: tuple[str, ...] = ("-lm",)
 
 
-LINUX = System("linux", True, "i32", 0x4022, 85, 30, (14, 8, 4))
+LINUX = System("linux", True, "i32", 0x4022, 85, 86, 30, (14, 8, 4))
 MUSL = replace(LINUX, name="musl")
-MACOS = System("macos", True, "i64", 0x1042, 200, 29, (None, 5, None), ".dylib", ())
+MACOS = System("macos", True, "i64", 0x1042, 200, 200, 29, (None, 5, None), ".dylib", ())
 WASI = System("wasi", False, suffix=".wasm")
 
 

@@ -138,11 +138,17 @@ nothing:
 }}
 """
 
+# As ``context.bound``: beyond, the system would kill the process rather than refuse memory.
 _MAP = """define internal ptr @jitad.map() noinline cold nounwind {{
 entry:
   %pages = call i64 @sysconf(i32 {pages})
+  %free = call i64 @sysconf(i32 {free})
   %page = call i64 @sysconf(i32 {page_size})
-  %memory = mul i64 %pages, %page
+  %eighth = lshr i64 %free, 3
+  %most.free = mul i64 %eighth, 7
+  %half.pages = lshr i64 %pages, 1
+  %used = call i64 @llvm.smax.i64(i64 %most.free, i64 %half.pages)
+  %memory = mul i64 %used, %page
   %least = call i64 @llvm.smax.i64(i64 %memory, i64 {smallest})
   %most = call i64 @llvm.smin.i64(i64 %least, i64 {largest})
   %whole = and i64 %most, {mask}
@@ -282,7 +288,7 @@ def define(writer: Writer, system: System) -> None:
              "small_stack": SMALL_STACK, "largest": LARGEST,
              "smallest": SMALLEST, "mask": -SMALLEST, "only": ONLY,
              "most_stack": context.MOST_STACK, "guard": context.GUARD, "fields": _fields(), "flags": system.flags,
-             "pages": system.pages, "page_size": system.page_size, "key": system.key}
+             "pages": system.pages, "free": system.free, "page_size": system.page_size, "key": system.key}
     if not system.threads:
         writer.declare("calloc", "ptr", "i32, i32")
         writer.global_("__stack_low", "external global i8")
@@ -328,6 +334,8 @@ def _fields() -> str:
     put(context.offset("polls"), str(context.POLL_PERIOD))
     put(context.offset("threads"), "1")
     put(WORDS["bytes"], "%size")
+    lines.append(f"  %ahead = getelementptr inbounds i8, ptr %p, i64 {HEAD - 1}")       # see ``context.new``
+    lines.append("  store i8 0, ptr %ahead, align 1")
     return "\n".join(lines)
 
 

@@ -155,8 +155,12 @@ class Flow:
                     return self.fn.writer.loop_note(cold=True)
                 branches = len(loop.blocks) > 1 and not loop.children and counted(loop) is not None
                 in_order = not self.fn.options.fastmath and sums_columns(loop, self.apart)
-                if in_order or is_short(loop) or branches and stays_scalar(loop, self.fn.forest.dom):
+                if in_order or is_short(loop):
+                    return self.fn.writer.loop_note(scalar=True)
+                if branches and stays_scalar(loop, self.fn.forest.dom):
                     return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
+                if loop.children and all(_is_long(child) for child in loop.children):
+                    return self.fn.writer.loop('!"llvm.loop.unroll.disable"')
                 sums = has_free_sums(loop, self.fn.options.fastmath)
                 gathers = self.fn.target.fast_gathers and not loop.children and reads_at_floats(loop)
                 if gathers or term is not None and term.attrs.get("wide"):
@@ -281,3 +285,9 @@ def _keeps_branch(op: Op) -> bool:
 
 def _plain(name: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() or c in "._" else "_" for c in name) or "b"
+
+
+def _is_long(loop: Loop) -> bool:
+    """True if a loop's number of iterations is unknown: each copy of the loop around would have a loop in it."""
+    known = counted(loop)
+    return known is None or known.trip.const is None

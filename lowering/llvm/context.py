@@ -43,7 +43,8 @@ SIZE = -(-8 * len(FIELDS) // LINE) * LINE
 SEMAPHORE = 64             # bytes of a ``sem_t``, at most
 
 # Statuses of compiled functions besides 0 and (number of the exception) + 1.
-RECURSION, MEMORY, INTERRUPT = -1, -2, -3
+# ``LONG``: a loop inside of another one, which has no polls, would run for long.
+RECURSION, MEMORY, INTERRUPT, LONG = -1, -2, -3, -4
 SHORTAGES = {RECURSION: ("RecursionError", "maximum recursion depth exceeded in compiled code"),
              MEMORY: ("MemoryError", "out of memory in compiled code")}
 

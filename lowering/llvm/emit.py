@@ -95,19 +95,27 @@ class Writer:
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 
-    def loop_note(self, branches: bool = False, group: str = "", sums: bool = False, cold: bool = False) -> str:
+    def loop_note(self, branches: bool = False, group: str = "", sums: bool = False, cold: bool = False,
+                  scalar: bool = False) -> str:
         """Metadata for a loop's back edge.
 
         LLVM may unroll a loop of known trip count, so that small arrays become registers, and one that ``branches``,
         so that each copy of a branch is predicted by itself; others would only grow.
-        A ``cold`` loop is left as it is: small, and quick to compile.  No access of ``group`` in one iteration is to
-        an element that another iteration writes.  ``sums``: four vector accumulators hide the latency of one.
+        A ``cold`` loop is left as it is: small, and quick to compile.  So is a ``scalar`` one, unless it has few
+        iterations.  No access of ``group`` in one iteration is to an element that another iteration writes.
+        ``sums``: four vector accumulators hide the latency of one.
         """
         if cold:
             return self.loop('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.width", i32 1', cold=True)
+        if scalar:
+            return self.loop('!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.vectorize.width", i32 1')
         if branches:
             return self.loop()
         return self.loop('!"llvm.loop.unroll.runtime.disable"', *self.apart(group), *(_FOUR if sums else ()))
+
+    def whole(self, inner: str) -> str:
+        """Metadata for a loop around one of ``inner`` iterations: of an unknown number, each copy would have a loop."""
+        return self.loop('!"llvm.loop.unroll.disable"') if inner[0] == "%" else ""
 
     def access_group(self) -> str:
         """``!n``, a new group of accesses to memory."""

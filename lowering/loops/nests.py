@@ -51,7 +51,7 @@ class NestPrinter(Printer):
             carried = list(zip(registers, values))
             if few:
                 return _written_out(int(counts[depth]), body, values)
-            note = hint if depth == len(loops) - 1 else ""
+            note = hint if depth == len(loops) - 1 else self.fn.writer.whole(counts[depth + 1])
             if join is not None and depth == len(loops) - 1:
                 row = self.fn.loop(counts[depth], body, list(zip(registers, starts)), note=note)
                 return join(values, row)

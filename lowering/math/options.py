@@ -17,13 +17,16 @@ class Options:
     """Options of the lowering.
 
     ``level``: 0 to debug, 1 by default, 3 for all of LLVM's optimisations.  ``fastmath``: LLVM's ``fast``.
-    ``written_out``: LLVM's passes would change nothing, and are skipped.
+    ``written_out``: LLVM's passes would change nothing, and are skipped.  ``strips``: loops inside of others poll too.
+    ``restart``: without ``strips``, code returns ``context.LONG`` instead of running such a loop for long.
     """
 
     fastmath: bool = False
     flush: bool = False                   # subnormal numbers are taken for zero (``float_state``)
     level: int = 1
     poll: bool = True
+    strips: bool = False
+    restart: bool = False
     blas: bool = True                     # call the BLAS of NumPy's wheel for large matrix products
     written_out: bool = False
 

@@ -166,7 +166,10 @@ class _EntryWriter:
         self.lease.give_back(ctx, self.unboxer.held)
 
     def failure(self, ctx: str, status: str) -> None:
-        """Raises the exception for the status.  An interrupt has been raised by its handler already."""
+        """Raises the exception for the status.  An interrupt has been raised by its handler already.
+
+        After ``context.LONG``, which ``error`` notes, the call goes on at the next entry.
+        """
         code = self.code
         code.start(self.failed)
         words = [code.op(f"load i64, ptr {self.lease.field(ctx, f'operand{i}')}, align 8") for i in range(4)]
@@ -179,9 +182,14 @@ class _EntryWriter:
         fmt = self.writer.global_("jitad.words", 'private constant [6 x i8] c"iLLLL\\00"')
         exc = code.op(f"call ptr (ptr, ptr, ...) {function('PyObject_CallFunction')}(ptr {pointer(self.entry.error)}, "
                       f"ptr {fmt}, i32 {status}, {', '.join(f'i64 {w}' for w in words)})", "exc")
-        have, done = code.label("have"), code.label("raised")
+        have, again, raised, done = (code.label(hint) for hint in ("have", "again", "raised", "done"))
         code.branch(code.op(f"icmp ne ptr {exc}, null", "c"), have, done)
         code.start(have)
+        code.branch(code.op(f"icmp eq i32 {status}, {context.LONG}", "c"), again, raised)
+        code.start(again)
+        code.do(f"call void {function('Py_DecRef')}(ptr {exc})")
+        code.jump(self.miss)
+        code.start(raised)
         cls = code.op(f"load ptr, ptr {self.boxer.at(exc, capi.OB_TYPE)}, align 8")
         code.do(f"call void {function('PyErr_SetObject')}(ptr {cls}, ptr {exc})")
         code.do(f"call void {function('Py_DecRef')}(ptr {exc})")

@@ -17,8 +17,11 @@ from ..llvm import context
 class Failures:
     """The exceptions that the functions of one module can raise.
 
-    An instance is called with a status and the four words that were stored in the context.
+    An instance is called with a status and the four words that were stored in the context.  ``long``: a call has
+    returned ``context.LONG``.
     """
+
+    long = False
 
     def __init__(self, module: Module) -> None:
         self.exceptions: list[ExcInfo] = list(module.exceptions)
@@ -37,6 +40,9 @@ class Failures:
         return made
 
     def __call__(self, status: int, *words: int) -> BaseException:
+        if status == context.LONG:
+            self.long = True
+            return CompileError("a loop runs for longer than this code was compiled for")
         if status in context.SHORTAGES:
             kind, message = context.SHORTAGES[status]
             return exception(ExcInfo(kind, message))

@@ -7,6 +7,9 @@
 * A loop over the bits or digits of a number (``bit_loops.py``) has no counter, and counts as a part of the loop around.
 * An innermost counted loop on its own must not have a counter, so that it can vectorise.  It is strip-mined: an outer
   loop runs it for a million iterations at a time and polls between these chunks.
+* Loops in others are not, as most are short, unless they have more than ``LONGEST`` iterations.  If that is not known,
+  the code returns ``context.LONG`` instead of running them (``Options.restart``), ahead of the outermost loop if it can
+  tell.  The call is repeated with code in which all loops are strip-mined or count (``Options.strips``).
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...ir.graph import Block, Op
+from ...ir.graph import Block, Op, Value
 from ...ir.ops import ELEMENTWISE, OPS
 from ...ir.types import Array
 from ...passes.analysis.loops import Counted, Loop, counted
+from ...passes.analysis.ranges import Ranges
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import context, types
 from ..llvm.types import Lowered
@@ -28,6 +32,8 @@ from .walks import FEW, Walk, is_short, walk_of
 
 # Weight of an iteration that holds calls or array ops; of one that holds only loops, which count themselves.
 _HEAVY, _OUTER = 1 << 10, 16
+LONGEST = 1 << 26
+"""Iterations of a loop without polls, which take a second at most if they call no function."""
 
 
 @dataclass
@@ -51,6 +57,8 @@ class Polling:
         self._weights: dict[Loop, int] = {}
         self._walks: dict[Loop, Walk | None] = {}
         self._within = False                             # inside a loop over arrays
+        self._ranges = Ranges()
+        self._compared: dict[Loop, set[Value]] = {}      # trip counts compared ahead of an outermost loop
 
     # --- counting -------------------------------------------------------------------------------------
 
@@ -65,7 +73,8 @@ class Polling:
         if loop not in self._weights:
             heavy = any(self._takes_long(op) for b in loop.blocks for op in b.all_ops())
             known = counted(loop)
-            plain = (known or self._walk(loop)) is not None and not any(
+            walks = not self.fn.options.strips and self._walk(loop) is not None
+            plain = (known is not None or walks) and not any(
                 p in self.fn.places.slotted for p in loop.head.params) or ends_soon(loop)
             few = known is not None and loop.parent is not None and (known.trip.const or FEW + 1) <= FEW and \
                 not any(x.children for x in loop.children)
@@ -145,9 +154,11 @@ class Polling:
         short = len(known) == 2 and known[0] * known[1] <= (_HEAVY if repeated else context.POLL_PERIOD)
         polled = self.active and not inner and not short and self.fn.code is self.code     # not in an outlined routine
         if polled and repeated:
+            if unbounded and not self.fn.options.strips:
+                self._stop_if_long(self.fn.mul(n, each))
             self.count(self.fn.mul(n, each))
         try:
-            yield polled and not repeated and unbounded
+            yield polled and unbounded and (not repeated or self.fn.options.strips)
         finally:
             self._within = inner
 
@@ -190,17 +201,50 @@ class Polling:
 
     def enter(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
         """Emit code at the entry of a loop; returns the arguments of its head."""
+        if not self.active:
+            return args
+        if loop.parent is None:
+            self._look_into(loop)
         count = counted(loop)
-        if not self.active or count is None or self.weight(loop):
+        if count is None:
+            walk = None if self.weight(loop) else self._walk(loop)
+            if walk is not None and not is_short(walk, loop):
+                self._stop_if_long(self.fn.sub(*map(self.fn.scalar, (walk.bound, walk.start)[::walk.sign])))
             return args
         trip = self.fn.scalar(count.trip)
-        if trip[0] != "%" and int(trip) <= context.POLL_PERIOD:
+        if self.weight(loop) or trip[0] != "%" and int(trip) <= context.POLL_PERIOD:
             return args
-        if loop.parent is not None:
-            if loop.exit is not None:
-                self.count(trip)
-            return args
-        return self._enter_strip(loop, count, args)
+        if loop.parent is not None and loop.exit is not None:
+            self.count(trip)
+        if loop.parent is None or self.fn.options.strips or trip[0] != "%" and int(trip) > LONGEST:
+            return self._enter_strip(loop, count, args)
+        outermost = loop
+        while outermost.parent is not None:
+            outermost = outermost.parent
+        if count.trip not in self._compared[outermost] and self._may_be_long(count.trip):
+            self._stop_if_long(trip)
+        return args
+
+    def _look_into(self, outermost: Loop) -> None:
+        """Compare the trip counts of the loops in a loop that are known ahead of it."""
+        compared = self._compared[outermost] = set[Value]()
+        todo = [*outermost.children]
+        while todo:
+            loop = todo.pop()
+            todo += loop.children
+            count = counted(loop)
+            if count is not None and not self.weight(loop) and count.trip not in compared \
+                    and count.trip.block not in outermost.blocks and self._may_be_long(count.trip):
+                compared.add(count.trip)
+                self._stop_if_long(self.fn.scalar(count.trip))
+
+    def _may_be_long(self, trip: Value) -> bool:
+        return self.fn.options.restart and trip.const is None and self._ranges.interval(trip)[1] > LONGEST
+
+    def _stop_if_long(self, trip: str) -> None:
+        """Return ``context.LONG`` if a loop without polls has more than ``LONGEST`` iterations."""
+        if self.fn.options.restart:
+            self.fn.require(self.code.icmp("sle", "i64", trip, str(LONGEST), hint="c"), context.LONG)
 
     def left(self, source: Block, target: Block) -> list[Loop]:
         """The loops that an edge leaves and that count when they are left: counted ones with several exits, and walks.

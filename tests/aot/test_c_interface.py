@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import shutil
 import subprocess
@@ -40,6 +41,10 @@ def loaded(folder: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(folder / "liball.so"))
     library.jitad_strerror.restype = library.all_strerror.restype = ctypes.c_char_p
     return library
+
+
+def physical_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def words(*values: Any) -> list[Any]:
@@ -161,7 +166,8 @@ def test_arrays_without_elements_may_be_null(loaded: ctypes.CDLL) -> None:
     (("pick", X, 78), ASSERTION, "AssertionError: not 78 (programs.py:"),
     (("quotient", 1, 0), ZERO, "ZeroDivisionError: "),
     (("depth", 100_000_000, 1.0), RECURSION, "RecursionError: maximum recursion depth exceeded"),
-    (("buffers", 1 << 50), MEMORY, "MemoryError: ")])
+    (("buffers", 1 << 50), MEMORY, "MemoryError: "),
+    (("buffers", physical_memory() * 15 // 16 // 8), MEMORY, "MemoryError: ")])       # filling it would end the process
 def test_exceptions_of_the_program(loaded: ctypes.CDLL, call: tuple[Any, ...], kind: int, said: str) -> None:
     name, *args = call
     code = getattr(loaded, name)(*words(*args), *to(np.zeros(1)))

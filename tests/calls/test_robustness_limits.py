@@ -255,6 +255,31 @@ def table(n, x):
     return s
 
 
+def inner_sines(n, x):
+    s = 1.0
+    for _ in range(3):
+        for _ in range(n):
+            s = np.sin(s * x)
+    return s
+
+
+def inner_walk(n, x):
+    s = 0.0
+    for i in range(3):
+        k = i
+        while k < n and s < 1e300:
+            s += x
+            k += 1
+    return s
+
+
+def inner_array(n, x):
+    s = 0.0
+    for i in range(3):
+        s += (np.arange(n) * (x + i)).sum()
+    return s
+
+
 def fused(n, x):
     return (np.arange(n) * x).sum()
 
@@ -275,7 +300,8 @@ def doubling(n, x):
     return x if n <= 0 else doubling(n - 1, x) + doubling(n - 1, x * 1.1)
 
 
-LONG = [(steps, 10**12, True), (until, 10, False), (table, 10**6, True), (fused, 10**13, False), (grid, 10**7, False),
+LONG = [(steps, 10**12, True), (until, 10, False), (table, 10**6, True), (inner_sines, 10**12, True),
+        (inner_walk, 10**12, False), (inner_array, 10**13, False), (fused, 10**13, False), (grid, 10**7, False),
         (large_arrays, 10**5, False), (doubling, 60, True)]
 
 

@@ -19,7 +19,12 @@ class Options:
     separate: bool | None = None          # of a function that other compiled functions call
     in_range: bool = False                # set for library functions whose indices need no bounds checks
     long_lists: bool = True               # long lists are passed as columns (``columns``)
+    strips: bool = False                  # loops inside of others poll for interrupts too
 
     def one_by_one(self) -> Options:
         """The same options, but the elements of long lists are separate arguments."""
         return replace(self, long_lists=False)
+
+    def in_strips(self) -> Options:
+        """The same options, but all loops poll for interrupts: for calls in which inner loops run for long."""
+        return replace(self, strips=True)

@@ -314,14 +314,10 @@ class Walk:
     def _forms(self, op: Op, truth: bool, sides: Sequence[Affine] = ()) -> list[Affine]:
         """A comparison of integers as forms that are >= 0; empty if it cannot be expressed so."""
         x, y = sides or (self.ranges.form(v) for v in op.operands)
-        one = Affine(-1)
-        strict = {("lt", True): (x, y), ("ge", False): (x, y), ("gt", True): (y, x), ("le", False): (y, x)}
-        loose = {("le", True): (x, y), ("gt", False): (x, y), ("ge", True): (y, x), ("lt", False): (y, x)}
-        if (pair := strict.get((op.name, truth))) is not None:
-            return [pair[1].minus(pair[0]).plus(one)]
-        if (pair := loose.get((op.name, truth))) is not None:
-            return [pair[1].minus(pair[0])]
-        return [x.minus(y), y.minus(x)] if (op.name == "eq") is truth else []
+        if op.name in ("eq", "ne"):
+            return [x.minus(y), y.minus(x)] if (op.name == "eq") is truth else []
+        difference = y.minus(x) if (op.name in ("lt", "le")) is truth else x.minus(y)
+        return [difference.plus(Affine(-1)) if (op.name in ("lt", "gt")) is truth else difference]
 
     def _decide(self, condition: Value, decided: dict[Value, bool | None] | None = None, depth: int = DEEP
                 ) -> bool | None:
