@@ -16,7 +16,9 @@ as this one: the reverse iteration does nothing.  It is neither counted nor popp
                                                     ^end(%n2, %t2):
                                                       branch %c, ^loop(%s, %n2, %t2), …
 
-The last iteration is always pushed, since the reverse loop receives the cotangents of what leaves the loop in it.
+The last iteration is always pushed, since the reverse loop receives the cotangents of what leaves the loop in it.  So
+a path that leaves the loop is not idle: if no other is, as behind a ``break`` that nothing was changed before, nothing
+is tested.
 """
 
 from __future__ import annotations
@@ -40,10 +42,15 @@ class Idle:
                  order: Mapping[Block, int]) -> None:
         self.loop, self.given, self.levels, self.order = loop, given, levels, order
         self.preds = func.predecessors()
-        self.known: dict[tuple[Block, tuple[Value, ...]], Value | bool] = {}
+        self.known: dict[tuple[Block, tuple[Value, ...], Value | None], Value | bool] = {}
 
-    def tested(self, passed: tuple[Value, ...]) -> Value | bool:
-        """Whether ``passed``, which are known at the latch, are what is given: a bool that is known there too."""
+    def tested(self, passed: tuple[Value, ...], way: Value | None) -> Value | bool:
+        """Whether ``passed``, which are known at the latch, are what is given: a bool that is known there too.
+
+        ``way``: the number of the exit by which the loop is left, if there is one; it is negative if it goes on.
+        """
+        if way is not None and way.const is not None and way.const >= 0:
+            return False
         other = [v for v, p in zip(passed, self.given) if v is not p]
         if not other:
             return True
@@ -52,16 +59,17 @@ class Idle:
         join = max((v.block for v in other), key=self.order.__getitem__)
         if join is self.loop.head or any(v.op is not None for v in other if v.block is join):
             return False
-        if (join, passed) not in self.known:
-            self.known[join, passed] = self._from_edges(join, passed)
-        return self.known[join, passed]
+        if (join, passed, way) not in self.known:
+            self.known[join, passed, way] = self._from_edges(join, passed, way)
+        return self.known[join, passed, way]
 
-    def _from_edges(self, join: Block, passed: tuple[Value, ...]) -> Value | bool:
+    def _from_edges(self, join: Block, passed: tuple[Value, ...], way: Value | None) -> Value | bool:
         edges = [e for _, e in self.preds[join]]
         sent = [dict(e.passed()) for e in edges]
         if any(v not in args for args in sent for v in passed if v.block is join):
             return False                                     # the result of a call
-        flags = [self.tested(tuple(args.get(v, v) for v in passed)) for args in sent]
+        ways = [None if way is None else args.get(way, way) for args in sent]
+        flags = [self.tested(tuple(args.get(v, v) for v in passed), to) for args, to in zip(sent, ways)]
         if len(set(flags)) == 1 and isinstance(flags[0], bool):
             return flags[0]
         flag = join.add_param(BOOL, "idle")
@@ -79,7 +87,10 @@ def skip_frames(back: LoopBack, push: Op, idle: Idle, bars: Collection[Block]) -
     if latch is None or term is None or term.name != "branch" or following.op is None or following.block is not latch \
             or any(back.index in op.used() for b in bars for op in b.all_ops()):
         return
-    flag = idle.tested(tuple(edge.args[p.index] for p in idle.given))
+    test = term.operands[0].op
+    numbered = test is not None and term.edges[0] is edge and test.name == "lt" and test.operands[1].const == 0
+    way = test.operands[0] if test is not None and numbered and test.operands[0].op is None else None
+    flag = idle.tested(tuple(edge.args[p.index] for p in idle.given), way)
     if flag is False:
         return
     b = Builder(latch)

@@ -76,7 +76,7 @@ def wrapped_indices(dom: Dominators) -> dict[Op, WrappedIndex]:
 def _allocated(blocks: list[Block]) -> dict[Value, list[Op]]:
     """The allocations of arrays by their sizes: none is negative where an array has been made."""
     found: dict[Value, list[Op]] = {}
-    for op in (op for b in blocks for op in b.ops if op.name in ("fill", "empty")):
+    for op in (op for b in blocks for op in b.ops if op.name in ("fill", "empty", "iota")):
         for size in op.operands[op.name == "fill":]:
             found.setdefault(size, []).append(op)
     return found

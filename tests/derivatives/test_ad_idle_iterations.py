@@ -119,3 +119,21 @@ def test_a_frame_where_values_change() -> None:
             s = s * x
         return s
     assert "^rest" not in jit(power, grad=True).value_and_grad.inspect("adjoint", 1.5)
+
+
+def test_a_frame_where_only_the_end_changes_nothing() -> None:
+    """A path that leaves the loop has a frame in any case, so no iteration is tested."""
+    def march(x: float) -> float:
+        t = 0.1
+        for _ in range(50):
+            d = math.exp(-t * x)
+            if d < 0.2 * t:
+                break
+            t += d
+            if t > 12.0:
+                break
+        return t
+    f = jit(march, grad=True)
+    text = f.value_and_grad.inspect("adjoint", 1.5)
+    assert "idle" not in text and "^push:" not in text
+    check_grads(march, (1.5,), order=2)

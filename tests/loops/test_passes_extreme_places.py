@@ -117,6 +117,25 @@ def test_fast_math_finds_what_is_computed_again() -> None:
         assert (best, at) == nearest(x, x > 0.0, 30.0)
 
 
+def test_fast_math_of_the_nearest_of_some_points() -> None:
+    """The least distance, of which only the place is read, is a minimum already."""
+    def places(p: Any, q: Any) -> Any:
+        near = np.zeros(len(p), dtype=np.int64)
+        for i in range(len(p)):
+            best = np.inf
+            for j in range(len(q)):
+                d = (p[i, 0] - q[j, 0]) ** 2 + (p[i, 1] - q[j, 1]) ** 2
+                if d < best:
+                    best = d
+                    near[i] = j
+        return near
+
+    rng = np.random.default_rng(0)
+    p, q, f = rng.random((7, 2)), rng.random((40, 2)), jit(places, fastmath=True)
+    assert "^search" in f.inspect("optimized", p, q)
+    np.testing.assert_array_equal(f(p, q), places(p, q))
+
+
 def test_derivatives() -> None:
     def chosen(x: Any, y: Any) -> float:
         best, at = -1e300, 0

@@ -55,12 +55,13 @@ def test_sizes_and_indices(n: int, read_before: bool) -> None:
                 f(i, n)
 
 
+@pytest.mark.parametrize("made", ["fill", "iota"])
 @pytest.mark.parametrize("ahead", [False, True])
-def test_a_size_of_an_array_that_is_made(ahead: bool) -> None:
+def test_a_size_of_an_array_that_is_made(ahead: bool, made: str) -> None:
     """The comparison is unsigned behind the allocation: a negative size has failed there."""
     module, func = element(False)
     check = next(i for i, op in enumerate(func.entry.ops) if op.name == "check")
-    Builder(func.entry).emit("fill", func.entry.ops[0].result, func.params[1])
+    Builder(func.entry).emit(made, *[func.entry.ops[0].result] * (made == "fill"), func.params[1])
     func.entry.ops.insert(check if ahead else check + 1, func.entry.ops.pop())
     assert [w.unsigned for w in wrapped_indices(dominators(func)).values()] == [ahead]
 

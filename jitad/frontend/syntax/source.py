@@ -7,6 +7,7 @@ A file may be changed and loaded again while its functions run, so several versi
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import linecache
@@ -21,6 +22,7 @@ from . import carried
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 MOST_VERSIONS = 16                       # remembered versions of a file: each may be searched for a function
+FUTURE = __future__.annotations.compiler_flag       # the one feature that Python does not have in any case
 _files: dict[str, tuple[list[str], ast.Module]] = {}
 _versions: dict[str, list[_Version]] = {}
 _lambdas: dict[str, tuple[ast.Module, list[ast.Lambda]]] = {}
@@ -122,24 +124,25 @@ class _Version:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self._made: set[tuple[Any, ...]] | None = None
+        self._made: dict[int, set[tuple[Any, ...]]] = {}     # by the features of ``__future__`` that apply
 
     def holds(self, code: types.CodeType) -> bool:
         """True if this version of the file compiles to ``code``."""
-        if self._made is None:
-            self._made = set(map(_identity, _codes_of("".join(self.lines), code.co_filename)))
-        return _identity(code) in self._made
+        flags = code.co_flags & FUTURE
+        if flags not in self._made:
+            self._made[flags] = set(map(_identity, _codes_of("".join(self.lines), code.co_filename, flags)))
+        return _identity(code) in self._made[flags]
 
 
 def _identity(code: types.CodeType) -> tuple[Any, ...]:
     return code, *code.co_positions()
 
 
-def _codes_of(text: str, file: str) -> Iterator[types.CodeType]:
+def _codes_of(text: str, file: str, flags: int) -> Iterator[types.CodeType]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            todo = [compile(text, file, "exec", dont_inherit=True)]
+            todo = [compile(text, file, "exec", flags, dont_inherit=True)]
         except (SyntaxError, ValueError):
             return
     while todo:

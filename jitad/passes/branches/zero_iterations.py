@@ -13,8 +13,8 @@ the iterations on the best path then find zeros::
 Where an iteration then only reads a cotangent and counts, zeros are skipped eight at a time.
 
 If a branch joins with a cotangent that is zero on one side, as that of a pair of atoms out of reach, this side leads
-past its multiples where they are added at indices that are read, or both at one index and at others, so that there are
-no vectors::
+past its multiples where they are added at indices that are read, or both at one index and at others, or the loop
+carries a product, so that there are no vectors::
 
     inner: jump join(g)     outer: jump join(0.0)     inner: c = add_at b, g * x, j;  jump next(c)
     join(z):  c = add_at b, z * x, j             →    outer: jump next(b)
@@ -136,7 +136,26 @@ def _prevents_vectors(join: Block, loop: Loop) -> bool:
     updates = [op for op in join.ops if op.name == "add_at"]
     stays = {op: all(v.block not in loop.blocks or v.const is not None for v in op.operands[2:]) for op in updates}
     return any(is_scattered(op, loop) or op.operands[0].op in stays and stays[op] is not stays[op.operands[0].op]
-               for op in updates)
+               for op in updates) or bool(updates) and any(
+        isinstance(p.type, Scalar) and p.type.is_float and _recurs(p, loop) for p in loop.head.params)
+
+
+def _recurs(p: Value, loop: Loop) -> bool:
+    """True if the next ``p`` is a product of this one, so that each iteration waits for the one before."""
+    preds = loop.head.func.predecessors()
+    todo, seen = [(loop.back_edge().args[p.index], False)], set[tuple[Value, bool]]()
+    while todo:
+        v, product = todo.pop()
+        if (v, product) in seen or v.block not in loop.blocks:
+            continue
+        seen.add((v, product))
+        if v is p and product:
+            return True
+        if v.op is not None:
+            todo += [(u, product or v.op.name in ("mul", "div")) for u in v.op.operands]
+        elif v.block is not loop.head:
+            todo += [(a, product) for _, e in preds[v.block] if (a := e.argument(v)) is not None]
+    return False
 
 
 def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> bool:

@@ -77,16 +77,25 @@ def extreme_places(module: Module) -> bool:
         for loop in forest.loops:
             known = counted(loop)
             if known is not None and loop not in left and is_plain(loop, known):
-                found = _places(loop, known)
+                found = _places(loop, known, module.fastmath and loop.parent is not None)
                 changed |= found is not None and _rewrite(func, forest, loop, known, found)
     return changed
 
 
 # --- what is rewritten --------------------------------------------------------------------------------
 
-def _places(loop: Loop, known: Counted) -> Places | None:
-    """The extreme of a loop and what is kept with it, if it carries nothing else."""
+def _places(loop: Loop, known: Counted, minima: bool) -> Places | None:
+    """The extreme of a loop and what is kept with it, if it carries nothing else.
+
+    With ``minima``, the extreme may be a minimum or maximum of floats in place of a selection: fast math has made it of
+    one by the comparison that is left for the place.  A loop that is in no other has a branch then, which takes less
+    time (``rare_updates``), and LLVM finds places of integers.
+    """
     carried = [(p, a, *_selected(p, a)) for p, a in loop.back_edge().passed() if p is not known.iv]
+    asked = next((conditions for _, _, conditions, _ in carried if conditions), ())
+    carried = [(p, a, asked, new) if minima and is_float(p.type) and not conditions
+               and (new := _compared(p, a, asked)) is not None else (p, a, conditions, value)
+               for p, a, conditions, value in carried]
     if len(carried) < 2 or any(not conditions or conditions != carried[0][2] for _, _, conditions, _ in carried):
         return None
     extremes = [found for p, a, conditions, new in carried if (found := _extreme(p, a, conditions, new)) is not None]
@@ -104,6 +113,16 @@ def _selected(old: Value, value: Value) -> tuple[tuple[Value, ...], Value]:
         conditions.append(op.operands[0])
         value = op.operands[1]
     return tuple(conditions), value
+
+
+def _compared(old: Value, value: Value, conditions: tuple[Value, ...]) -> Value | None:
+    """The operand of a minimum or maximum that replaces ``old`` if the only one of ``conditions`` holds."""
+    op, test = value.op, conditions[0].op if len(conditions) == 1 else None
+    if op is None or test is None or op.name not in ("minimum", "maximum") or old not in op.operands:
+        return None
+    new = op.operands[op.operands[0] is old]
+    less = (new, old) if op.name == "minimum" else (old, new)
+    return new if (test.name, *test.operands) in (("lt", *less), ("gt", *less[::-1])) else None
 
 
 def _extreme(old: Value, result: Value, conditions: tuple[Value, ...], new: Value
