@@ -63,7 +63,7 @@ def branch(n, x):
             for j in range(n):
                 s += x * j
     else:
-        for i in range(3):
+        for _ in range(3):
             for j in range(n):
                 s -= x * x * j
     return s
@@ -104,7 +104,7 @@ def test_it_is_compiled_anew_once(few: None) -> None:
 def test_arguments_by_name_and_errors() -> None:
     def scaled(n, x, table):
         s = 0.0
-        for i in range(3):
+        for _ in range(3):
             for j in range(n):
                 s += x * table[j]
         return s
