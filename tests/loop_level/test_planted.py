@@ -12,6 +12,7 @@ from jitad.lowering.planning import fusion, fusion_groups
 
 from jitad import pipeline
 from jitad.errors import JitadError
+from jitad.ir.aliasing.live_arrays import LiveArrays
 from jitad.ir.graph import Value
 from jitad.loop_level.build import nests, shapes, updates
 from jitad.loop_level.build.elements import nest
@@ -35,7 +36,7 @@ def stored_too_early() -> AbstractContextManager[Any]:
 
 def buffer_taken_over() -> AbstractContextManager[Any]:
     """A result takes over a buffer that something reads later."""
-    return mock.patch.object(fusion._Live, "shares", lambda self, v: False)
+    return mock.patch.object(LiveArrays, "shares", lambda self, v: False)
 
 
 def any_slice_is_a_view() -> AbstractContextManager[Any]:
