@@ -117,6 +117,7 @@ def test_arguments_by_name_and_errors() -> None:
     assert f(60, 0.5, table) == 90.0
 
 
+@pytest.mark.slow
 def test_code_from_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JITAD_CACHE_DIR", str(tmp_path))
     for _ in range(2):
@@ -126,6 +127,7 @@ def test_code_from_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert f.stats["compilations"] == 0
 
 
+@pytest.mark.slow
 def test_functions_with_code_of_their_own() -> None:
     inner = jit(pairs, separate=True)
 
