@@ -49,6 +49,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="lays out memory by Linux's mmap")
 def test_object_files_far_apart():
     """The gradient's code without loops takes addresses of functions of the other object file, 8 GB away."""

@@ -329,6 +329,7 @@ def squared(a: Any, b: Any, steps: int) -> Any:
     return np.sum(p * p)
 
 
+@pytest.mark.slow
 def test_products_of_matrices_that_a_loop_replaces() -> None:
     rng = np.random.default_rng(5)
     a, b = rng.normal(size=(9, 9)), rng.normal(size=(9, 9))
