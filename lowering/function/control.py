@@ -160,7 +160,7 @@ class Flow:
                 if branches and stays_scalar(loop, self.fn.forest.dom):
                     return self.fn.writer.loop('!"llvm.loop.vectorize.width", i32 1')
                 if loop.children and all(_is_long(child) for child in loop.children):
-                    return self.fn.writer.loop('!"llvm.loop.unroll.disable"')
+                    return self.fn.writer.around()
                 sums = has_free_sums(loop, self.fn.options.fastmath)
                 gathers = self.fn.target.fast_gathers and not loop.children and reads_at_floats(loop)
                 if gathers or term is not None and term.attrs.get("wide"):
@@ -288,6 +288,6 @@ def _plain(name: str) -> str:
 
 
 def _is_long(loop: Loop) -> bool:
-    """True if a loop's number of iterations is unknown: each copy of the loop around would have a loop in it."""
+    """True if a loop's number of iterations is unknown."""
     known = counted(loop)
     return known is None or known.trip.const is None

@@ -113,9 +113,9 @@ class Writer:
             return self.loop()
         return self.loop('!"llvm.loop.unroll.runtime.disable"', *self.apart(group), *(_FOUR if sums else ()))
 
-    def whole(self, inner: str) -> str:
-        """Metadata for a loop around one of ``inner`` iterations: of an unknown number, each copy would have a loop."""
-        return self.loop('!"llvm.loop.unroll.disable"') if inner[0] == "%" else ""
+    def around(self) -> str:
+        """Metadata for a loop around loops of unknown length, of which each copy would have one."""
+        return self.loop('!"llvm.loop.unroll.disable"')
 
     def access_group(self) -> str:
         """``!n``, a new group of accesses to memory."""

@@ -51,7 +51,8 @@ class NestPrinter(Printer):
             carried = list(zip(registers, values))
             if few:
                 return _written_out(int(counts[depth]), body, values)
-            note = hint if depth == len(loops) - 1 else self.fn.writer.whole(counts[depth + 1])
+            inner = counts[depth + 1] if depth < len(loops) - 1 else ""
+            note = hint if not inner else self.fn.writer.around() if inner[0] == "%" else ""
             if join is not None and depth == len(loops) - 1:
                 row = self.fn.loop(counts[depth], body, list(zip(registers, starts)), note=note)
                 return join(values, row)

@@ -58,7 +58,7 @@ class Polling:
         self._walks: dict[Loop, Walk | None] = {}
         self._within = False                             # inside a loop over arrays
         self._ranges = Ranges()
-        self._compared: dict[Loop, set[Value]] = {}      # trip counts compared ahead of an outermost loop
+        self._compared: set[Loop] = set()                # inner loops, the trip counts of which were compared ahead
 
     # --- counting -------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Polling:
         if self.weight(loop) or trip[0] != "%" and int(trip) <= context.POLL_PERIOD:
             return args
         counts = loop.parent is not None and loop.exit is not None
-        bounded = self._is_bounded(loop, count.trip)
+        bounded = loop in self._compared or _is_row(count.trip) or not self._may_be_long(count.trip)
         if counts:
             self.count(trip, bounded)
         if loop.parent is None or self.fn.options.strips or trip[0] != "%" and int(trip) > LONGEST:
@@ -232,29 +232,18 @@ class Polling:
 
     def _look_into(self, outermost: Loop) -> None:
         """Compare the trip counts of the loops in a loop that are known ahead of it."""
-        compared = self._compared[outermost] = set[Value]()
+        compared: set[Value] = set()
         todo = [*outermost.children]
         while todo:
             loop = todo.pop()
             todo += loop.children
             count = counted(loop)
-            if count is not None and not self.weight(loop) and count.trip not in compared \
-                    and count.trip.block not in outermost.blocks and self._may_be_long(count.trip):
-                compared.add(count.trip)
-                self._stop_if_long(self.fn.scalar(count.trip))
-
-    def _is_bounded(self, loop: Loop, trip: Value) -> bool:
-        """True if a trip count is at most ``LONGEST``, or has been compared with it ahead of the outermost loop.
-
-        Rows are taken to be in memory.  With a comparison LLVM would compute the end of a row from its length, for
-        which branches then wait: 8 % of the time of a product with a sparse matrix.
-        """
-        if _is_row(trip):
-            return True
-        outermost = loop
-        while outermost.parent is not None:
-            outermost = outermost.parent
-        return trip in self._compared[outermost] or not self._may_be_long(trip)
+            if count is not None and not self.weight(loop) and count.trip.block not in outermost.blocks \
+                    and self._may_be_long(count.trip):
+                self._compared.add(loop)
+                if count.trip not in compared:
+                    compared.add(count.trip)
+                    self._stop_if_long(self.fn.scalar(count.trip))
 
     def _may_be_long(self, trip: Value) -> bool:
         return self.fn.options.restart and trip.const is None and self._ranges.interval(trip)[1] > LONGEST
@@ -335,7 +324,11 @@ class Polling:
 
 
 def _is_row(trip: Value) -> bool:
-    """True for the distance of two elements of one array, as ``starts[i + 1] - starts[i]``."""
+    """True for the distance of two elements of one array, as ``starts[i + 1] - starts[i]``: rows are in memory.
+
+    With a comparison LLVM would compute the end of a row from its length, for which branches then wait: 8 % of the
+    time of a product with a sparse matrix.
+    """
     op = trip.op
     if op is not None and op.name == "maximum" and op.operands[1].const == 0:
         op = op.operands[0].op

@@ -10,6 +10,7 @@ import pytest
 from jitad.lowering.threads import safepoints
 
 from jitad import jit
+from tests.calls.test_robustness_limits import inner_walk
 
 FEW = 40
 
@@ -46,16 +47,6 @@ def first_below(n, x):
     return total
 
 
-def walk(n, x):
-    s = 0.0
-    for i in range(3):
-        k = i
-        while k < n and s < 1e6:
-            s += x * k
-            k += 1
-    return s
-
-
 def branch(n, x):
     s = 0.0
     if x > 0.4:
@@ -77,7 +68,7 @@ def arrays(n, x):
     return a.sum()
 
 
-PROGRAMS = [pairs, triangle, first_below, walk, branch, arrays]
+PROGRAMS = [pairs, triangle, first_below, inner_walk, branch, arrays]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[f.__name__ for f in PROGRAMS])

@@ -27,7 +27,7 @@ DEEPEST = 12
 class Affine(NamedTuple):
     """``constant`` plus the sum of ``coefficient · atom``; no coefficient is 0.
 
-    A tuple, since it takes a third of the time of a frozen dataclass to make one, and proofs make thousands.
+    A tuple, since it takes two thirds of the time of a frozen dataclass to make one, and proofs make thousands.
     """
 
     constant: int
