@@ -163,6 +163,10 @@ cumsum array a; cumprod array a; cumulative_sum array a; cumulative_prod array a
 add.reduce array a; multiply.reduce array a; maximum.reduce array a; minimum.reduce array a
 logical_and.reduce array a; logical_or.reduce array a; add.accumulate array a; multiply.accumulate array a
 gcd.reduce whole a; lcm.reduce whole a
+maximum.accumulate array a; minimum.accumulate array a; fmax.accumulate array a; fmin.accumulate array a
+logaddexp.accumulate array a; bitwise_and.accumulate whole a; bitwise_or.accumulate whole a
+bitwise_xor.accumulate whole a; add.reduceat array a, [0, 1]; multiply.reduceat array a, [0, 1]
+maximum.reduceat array a, [1, 0]; minimum.reduceat array a, [0, 0]
 median lanes a; nanmedian lanes a; quantile lanes a, 0.3; percentile lanes a, 30; nanquantile lanes a, 0.3
 nanpercentile lanes a, 30; cov matrix m; corrcoef matrix m
 reshape array a, -1; ravel array a; transpose array a; swapaxes array a, 0, 1
@@ -204,6 +208,9 @@ linalg.vector_norm array a; bartlett none 5; blackman none 5; hamming none 5; ha
 float64 numbers x; float32 numbers x; int64 numbers x; int32 numbers x; bool numbers x; int8 numbers x; int16 numbers x
 uint8 numbers x; uint16 numbers x; uint32 numbers x; uint64 numbers x
 apply_along_axis array (lambda v: v.sum()), 0, a; apply_over_axes array np.sum, a, 0; broadcast_shapes none (3, 1), (2,)
+subtract.at indices a, k, 1; multiply.at indices a, k, 2; divide.at indices a, k, 2.0; maximum.at indices a, k, 1
+minimum.at indices a, k, 1; fmax.at indices a, k, 1; fmin.at indices a, k, 1; bitwise_and.at indices a, k, 1
+bitwise_or.at indices a, k, 1; bitwise_xor.at indices a, k, 1
 add.at indices a, k, 1; copyto arrays a, b; put indices a, k, 1; fill_diagonal matrix m, 1; place masked a, c, [1, 2]
 putmask masked a, c, [1, 2]; put_along_axis lanes a, np.argsort(a, axis=-1), 1, 0
 add.outer arrays a, b; subtract.outer arrays a, b; multiply.outer arrays a, b; divide.outer arrays a, b
@@ -215,8 +222,10 @@ iscomplexobj array a; isrealobj array a; isscalar array a; iterable array a; res
 promote_types none np.float32, np.int64; can_cast none np.float32, np.float64; dtype none float; finfo none float
 iinfo none int; isdtype none np.dtype(float), "real floating"; issubdtype none np.float64, np.floating
 """
-CHANGES = frozenset(("add.at", "copyto", "put", "fill_diagonal", "place", "putmask", "put_along_axis", "a.fill",
-                     "a.put", "a.sort", "a.partition"))
+CHANGES = frozenset((
+    "add.at", "subtract.at", "multiply.at", "divide.at", "maximum.at", "minimum.at", "fmax.at", "fmin.at",
+    "bitwise_and.at", "bitwise_or.at", "bitwise_xor.at", "copyto", "put", "fill_diagonal", "place", "putmask",
+    "put_along_axis", "a.fill", "a.put", "a.sort", "a.partition"))
 METHODS = """
 sum array; prod array; max array; min array; any array; all array; argmax array; argmin array; mean array; var array
 std array; cumsum array; cumprod array; ravel array; reshape array -1; transpose array; swapaxes array 0, 1

@@ -41,7 +41,7 @@ def names() -> dict[str, Any]:
             if callable(fun) and not name.startswith("_") and fun.__hash__ and fun in known:
                 found[prefix + name] = fun
     for ufunc in {f for f in vars(np).values() if isinstance(f, np.ufunc)}:
-        for name in ("reduce", "accumulate", "outer", "at"):
+        for name in ("reduce", "accumulate", "reduceat", "outer", "at"):
             if getattr(ufunc, name) in known:
                 found[f"{ufunc.__name__}.{name}"] = getattr(ufunc, name)
     once: dict[Any, str] = {}                        # the first of several names of a function, or the one with a line

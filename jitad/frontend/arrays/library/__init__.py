@@ -23,7 +23,7 @@ from .linear_algebra import (
     stacked_products,
     window_functions,
 )
-from .manipulation import apply_along_axis, choosing, grids, joining, nan_reductions, rearranging
+from .manipulation import apply_along_axis, choosing, grids, joining, nan_reductions, rearranging, ufunc_methods
 from .ordering import histograms, quantiles, searching, sets, sorting
 from .scalar import comparing, exact_sums, floating, floats, integers
 
@@ -65,6 +65,13 @@ NUMPY.update({getattr(np.linalg, name): getattr(solving, name) for name in (
 NUMPY.update({getattr(np.linalg, name): getattr(stacked_products, name) for name in (
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
     "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
+NUMPY.update({getattr(np, name).accumulate: ufunc_methods.accumulate_of(getattr(np, name), name) for name in (
+    "maximum", "minimum", "fmax", "fmin", "logaddexp", "bitwise_and", "bitwise_or", "bitwise_xor")})
+NUMPY.update({getattr(np, name).reduceat: ufunc_methods.reduceat_of(reduce, name) for name, reduce in {
+    "add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}.items()})
+NUMPY.update({getattr(np, name).at: ufunc_methods.at_of(getattr(np, name)) for name in (
+    "subtract", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or",
+    "bitwise_xor")})
 NUMPY.update({np.gcd.reduce: floating.gcd_reduce, np.lcm.reduce: floating.lcm_reduce})
 INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": integers.bit_length, "bit_count": integers.bit_count}
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
