@@ -121,7 +121,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "end_values": (), "constant_values": ("1", "2.5"), "mean": (), "x": (), "dx": ("0.5",), "sorted": TRUE,
     "sorter": (), "ndmax": (), "stop": (), "step": (), "wrap": TRUE, "a_min": (), "a_max": (), "min": ("0.3", "2"),
     "max": ("0.4", "2"), "m": ("2",), "M": ("2", "0"), "value": (), "b": (), "align": (),
-    "arr": ("a",), "type": (), "int_type": (),
+    "arr": ("a",), "type": (), "int_type": (), "p": ("1", "2", "-2", "np.inf", "'fro'"), "UPLO": ("'U'", "'l'", "'x'"),
+    "rcond": ("0.5",), "hermitian": TRUE, "full_matrices": ("False",), "compute_uv": ("False",),
 }
 OWN: dict[str, dict[str, tuple[str, ...]]] = {      # for functions with another meaning of the name
     "linalg.matrix_norm": {"ord": ("1", "np.inf", "'fro'", "2")}, "interp": {"right": ("7.0",)},
@@ -148,6 +149,7 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {      # for functions with another
     "take": {"mode": ("'clip'", "'wrap'", "'nope'"), "axis": ("None", "0", "-1", "5")},
     "put": {"mode": ("'clip'",)}, "choose": {"mode": ("'clip'", "'wrap'")},
     "rollaxis": {"start": ("1", "-1", "9")}, "linalg.norm": {"axis": ("None", "0", "-1", "(0, 1)", "5")},
+    "linalg.qr": {"mode": ("'reduced'", "'complete'", "'r'", "'nope'")}, "linalg.matrix_rank": {"tol": ("0.5",)},
     "linalg.vector_norm": {"ord": ("1", "2", "np.inf", "0")},
     "asarray": {"dtype": ("None", "np.float32", "np.int64", "bool")},
 }
@@ -200,6 +202,8 @@ histogram_bin_edges array a; convolve vectors v, w; correlate vectors v, w; poly
 polysub vectors v, w; polymul vectors v, w; polydiv vectors v, w; poly vector v; polyder vector v; polyint vector v
 dot product a, b; vdot product a, b; inner product a, b; outer product a, b; kron product a, b
 tensordot product a, b; einsum product "ij,jk->ik", a, b; cross vectors v, w; linalg.norm matrix m
+linalg.qr matrix m; linalg.eigh definite s; linalg.eigvalsh definite s; linalg.svd matrix m; linalg.svdvals matrix m
+linalg.pinv matrix m; linalg.lstsq system s, b; linalg.matrix_rank matrix m; linalg.cond square s
 linalg.cholesky definite s; linalg.det square s; linalg.inv square s; linalg.matrix_power square s, 2
 linalg.multi_dot product [a, b]; linalg.slogdet square s; linalg.solve system s, b; linalg.cross vectors v, w
 linalg.diagonal matrix m; linalg.matmul product a, b; linalg.matrix_norm matrix m; linalg.matrix_transpose matrix m

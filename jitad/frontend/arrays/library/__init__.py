@@ -18,7 +18,10 @@ from .linear_algebra import (
     convolutions,
     covariance,
     differences,
+    eigenvalues,
+    orthogonal,
     polynomials,
+    singular_values,
     solving,
     stacked_products,
     window_functions,
@@ -62,13 +65,16 @@ NUMPY: dict[Any, Callable[..., Any]] = {
 }
 NUMPY.update({getattr(np.linalg, name): getattr(solving, name) for name in (
     "cholesky", "det", "inv", "matrix_power", "multi_dot", "slogdet", "solve")})
+NUMPY.update({getattr(np.linalg, name): getattr(module, name) for module, names in {
+    orthogonal: "qr", eigenvalues: "eigh eigvalsh", singular_values: "svd svdvals pinv lstsq matrix_rank cond",
+}.items() for name in names.split() if hasattr(np.linalg, name)})
 NUMPY.update({getattr(np.linalg, name): getattr(stacked_products, name) for name in (
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
     "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
 NUMPY.update({getattr(np, name).accumulate: ufunc_methods.accumulate_of(getattr(np, name), name) for name in (
     "maximum", "minimum", "fmax", "fmin", "logaddexp", "bitwise_and", "bitwise_or", "bitwise_xor")})
-NUMPY.update({getattr(np, name).reduceat: ufunc_methods.reduceat_of(reduce, name) for name, reduce in {
-    "add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}.items()})
+NUMPY.update({getattr(np, name).reduceat: ufunc_methods.reduceat_of(getattr(np, whole), name) for name, whole in (
+    ("add", "sum"), ("multiply", "prod"), ("maximum", "max"), ("minimum", "min"))})
 NUMPY.update({getattr(np, name).at: ufunc_methods.at_of(getattr(np, name)) for name in (
     "subtract", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or",
     "bitwise_xor")})
