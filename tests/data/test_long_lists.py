@@ -327,7 +327,8 @@ OF_ARRAYS = [
     lambda a: [2.0 * x for x in a], lambda a: [(x, i) for i, x in enumerate(a) if x > 0],
     lambda a: np.array([x * a[i] for i, x in enumerate(a[::-1])]), lambda a: [i for i in range(len(a)) if a[i] > 0],
     lambda a: [[x, x * x] for x in a], lambda a: np.array([x - y for x, y in zip(a[1:], a)]),
-    lambda a: sum([math.exp(x) for x in a], 0.0), lambda a: sorted([x * x for x in a]), lambda a: len([x for x in a if x > 1]),
+    lambda a: sum([math.exp(x) for x in a], 0.0), lambda a: sorted([x * x for x in a]),
+    lambda a: len([x for x in a if x > 1]),
 ]
 
 

@@ -167,7 +167,7 @@ def constant(t: Trace, v: Any) -> Any:
 # --- comprehensions ---------------------------------------------------------------------------------
 
 def is_walked(t: Trace, v: Any) -> bool:
-    """True if a list of what ``v`` iterates over is a long list: its length is not known, or ``v`` walks such a list."""
+    """True if a list of what ``v`` iterates over is a long list: it is as long as one, or of unknown length."""
     if not iteration.is_counted(v):
         return False
     long = isinstance(v, LongList) or isinstance(v, WALKS) and any(is_walked(t, x) for x in v.parts())

@@ -77,10 +77,19 @@ class _Decider(Walk):
             return
         b = Builder(Block(self.func), op.loc)
         x, y = op.operands
+        if not below and self.prover.proves(self.ranges.form(y).minus(self.ranges.form(x))):
+            op.name, op.operands, op.attrs = "select", [self._is_end(b, x, y), b.const(0), x], {}
+            return self._insert(op, b)
         upwards = [b.lt(x, 0), b.add(x, y), x] if below else None
         downwards = [b.ge(x, y), b.sub(x, y), b.select(*upwards) if upwards else x] if above else None
         op.name, op.operands, op.attrs = "select", list(downwards or upwards or ()), {}
         self._insert(op, b)
+
+    def _is_end(self, b: Builder, x: Value, y: Value) -> Value:
+        """``x == y``; of ``x = v + 1`` by ``v``, so that a walk round a table does not wait for the sum first."""
+        if x.op is not None and x.op.name == "add" and self.ranges.exact(x.op) and x.op.operands[1].const == 1:
+            return b.eq(x.op.operands[0], b.sub(y, 1))
+        return b.eq(x, y)
 
     def _insert(self, op: Op, b: Builder) -> None:
         """Put what ``b`` has emitted ahead of ``op``."""
