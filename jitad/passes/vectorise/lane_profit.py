@@ -95,11 +95,17 @@ def vectors_inside(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
 
 
 def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
-    """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
+    """The trip counts of inner loops that are known before the outer loop, if lanes of short rows pay.
+
+    They do if transcendental functions follow, or if a loop around reads the rows again, which are packed (``panels``).
+    """
     within = {b for loop in inner for b in loop.blocks}
     follow = any(OPS[op.name].vector and kinds[op.results[0]] == VARYING
                  for b in kinds.blocks if b not in within for op in b.ops)
-    return _short_trips(inner, kinds, SHORT_ROW) if follow else None
+    around = kinds.loop.parent
+    again = around is not None and all(op.operands[0].block not in around.blocks for b in within for op in b.ops
+                                       if _in_a_row(op, kinds) and not _along_lanes(op, kinds))
+    return _short_trips(inner, kinds, SHORT_ROW) if follow or again else None
 
 
 def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value, int] | None:
@@ -214,9 +220,11 @@ def _adds_across(loop: Loop, kinds: Kinds) -> bool:
     """True if lanes would be summed up in each iteration of an inner loop.
 
     An example is the adjoint of what pairs of rows have between them: what a lane adds to the element of the other one
-    goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.
+    goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.  Arrays that each
+    lane has for itself are no such place.
     """
-    return any(op.name == "add_at" and all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in loop.head.ops)
+    return any(op.name == "add_at" and kinds[op.operands[0]] != VARYING and
+               all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in loop.head.ops)
 
 
 def _may_be_vectors(loop: Loop, kinds: Kinds, fastmath: bool) -> bool:
