@@ -107,19 +107,9 @@ def round_a_table(a: Any, at: Any) -> float:
     return total
 
 
-def one_further(a: Any, at: Any) -> float:
-    """A number that may be the modulus, but is not made by adding one."""
-    total = a[0]
-    for k in range(len(at)):
-        i = at[k]
-        if 0 <= i <= len(a):
-            total += a[i % len(a)]
-    return total
-
-
-@pytest.mark.parametrize("f", [round_a_table, one_further])
-def test_the_end_of_a_table_is_followed_by_its_beginning(f: Callable[..., Any]) -> None:
-    fast, at = jit(f), np.arange(-3, 20)
+def test_the_end_of_a_table_is_followed_by_its_beginning() -> None:
+    f, at = round_a_table, np.arange(-3, 20)
+    fast = jit(f)
     for n in (1, 2, 5, 8):
         a = np.random.default_rng(n).normal(size=n)
         assert np.isclose(fast(a, at), f(a, at), rtol=1e-14)
