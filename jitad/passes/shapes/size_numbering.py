@@ -6,7 +6,7 @@ outside the loop.
 
 The reverse sweep begins behind the guard of a loop, and what it needs of the preheader comes by parameters, which are
 undefined if the loop had no iteration.  For it sizes, starts of slices and comparisons of them are computed ahead of
-the guard instead (``sizes_ahead``), so that equal ones are one value in both sweeps::
+the guard instead (``sizes_ahead``), so that equal ones are one value in both sweeps.  What iterations compute stays::
 
       branch %any, ^preheader, ^skip                  %n = maximum %a, 0
     ^preheader:                                       branch %any, ^preheader, ^skip
@@ -125,9 +125,9 @@ def _move(func: Function) -> bool:
 
 
 def _ahead_of(block: Block, forest: LoopForest) -> Block | None:
-    """The nearest block that every path to ``block`` passes, in no loop that does not contain ``block``."""
+    """The nearest block in no loop that every path to ``block`` passes: sizes are the same in all iterations."""
     ahead = forest.dom.idom[block]
-    while ahead is not None and (loop := forest.loop_of(ahead)) is not None and block not in loop.blocks:
+    while ahead is not None and forest.loop_of(ahead) is not None:
         ahead = forest.dom.idom[ahead]
     return ahead
 
