@@ -162,6 +162,7 @@ nanargmax array a; nanargmin array a; nanvar array a; nanstd array a; nancumsum 
 cumsum array a; cumprod array a; cumulative_sum array a; cumulative_prod array a; diff array a; trapezoid array a
 add.reduce array a; multiply.reduce array a; maximum.reduce array a; minimum.reduce array a
 logical_and.reduce array a; logical_or.reduce array a; add.accumulate array a; multiply.accumulate array a
+maximum.accumulate array a; minimum.accumulate array a
 gcd.reduce whole a; lcm.reduce whole a
 median lanes a; nanmedian lanes a; quantile lanes a, 0.3; percentile lanes a, 30; nanquantile lanes a, 0.3
 nanpercentile lanes a, 30; cov matrix m; corrcoef matrix m

@@ -65,7 +65,9 @@ NUMPY.update({getattr(np.linalg, name): getattr(solving, name) for name in (
 NUMPY.update({getattr(np.linalg, name): getattr(stacked_products, name) for name in (
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
     "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
-NUMPY.update({np.gcd.reduce: floating.gcd_reduce, np.lcm.reduce: floating.lcm_reduce})
+NUMPY.update({
+    np.gcd.reduce: floating.gcd_reduce, np.lcm.reduce: floating.lcm_reduce,
+    np.maximum.accumulate: differences.running_maximum, np.minimum.accumulate: differences.running_minimum})
 INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": integers.bit_length, "bit_count": integers.bit_count}
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "sort": sorting.sort_in_place, "argsort": sorting.argsort, "partition": sorting.partition_in_place,
