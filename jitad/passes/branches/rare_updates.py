@@ -199,14 +199,7 @@ def _is_extreme(loop: Loop, old: Value, update: Update) -> bool:
             seen.add(v)
             compared |= v.op.name in ORDERS and set(v.op.operands) == {old, update.new}
             todo += v.op.operands
-    return compared and (len(seen) > 1 or bool(loop.children) or len(loop.head.ops) <= FEW_OPS and (
-        loop.parent is None or _reads_state(loop, loop.parent)))
-
-
-def _reads_state(loop: Loop, outer: Loop) -> bool:
-    """True if the loop reads an array that iterations of the one around pass on, and so waits for the one before."""
-    arrays = [op.operands[0] for op in loop.head.ops if op.name == "get"]
-    return any(v.owner is outer.head for v in arrays)
+    return compared and (len(seen) > 1 or bool(loop.children) or loop.parent is None and len(loop.head.ops) <= FEW_OPS)
 
 
 def _extremes(loop: Loop, update: Update, fastmath: bool) -> dict[Value, Update]:
