@@ -15,8 +15,8 @@ selections the next iteration waits for the comparison, for what it is combined 
 path by a linear search for the nearest open node took 2.7 times as long.  A comparison alone is joined with the
 selection by machine code, and stays one.
 
-So is an extreme with two or more values that belong to it, as the best split of a table with its column and its sign, in
-a loop with branches, which has no vectors (0.7 of the time).
+So is an extreme with two or more values that belong to it, as the best split of a table with its column and its sign,
+in a loop with branches, which has no vectors (0.7 of the time).
 
 So is the update of a choice whose condition takes float operations on what was chosen before, as the next corner of
 a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.  In short loops that
