@@ -151,25 +151,3 @@ def _cumulated(scan: Callable[..., Any], start: int, x: Any, axis: Any, dtype: A
     shape = list(out.shape)
     shape[axis] = 1
     return np.concatenate((np.full(shape, start, out.dtype), out), axis)
-
-
-def running_maximum(array: Any, axis: Any = 0) -> Any:
-    return _running(np.maximum, array, axis)
-
-
-def running_minimum(array: Any, axis: Any = 0) -> Any:
-    return _running(np.minimum, array, axis)
-
-
-def _running(choose: Callable[..., Any], array: Any, axis: Any) -> Any:
-    """``np.maximum.accumulate`` or ``np.minimum.accumulate``."""
-    array = np.asarray(array)
-    if axis is None and array.ndim > 1:
-        raise ValueError("accumulate does not allow multiple axes")
-    axis = axis_of(0 if axis is None else axis, max(array.ndim, 1))
-    if array.ndim == 0:
-        raise TypeError("cannot accumulate on a scalar")
-    out = np.moveaxis(array, axis, 0).copy()
-    for i in range(1, len(out)):
-        out[i] = choose(out[i - 1], out[i])
-    return np.moveaxis(out, 0, axis)
