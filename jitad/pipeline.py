@@ -102,7 +102,7 @@ from .passes.shapes.shape_inference import retype_all
 from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
 from .passes.shapes.short_axes import short_axes
 from .passes.shapes.single_elements import single_elements
-from .passes.shapes.size_numbering import size_numbering
+from .passes.shapes.size_numbering import size_numbering, sizes_ahead
 from .passes.shapes.size_versions import inlined_sizes, size_versions
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
@@ -258,6 +258,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "inline", inline),
     ("optimized", "size_versions", Step(inlined_sizes)),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "size_numbering", _then(sizes_ahead, _SIMPLIFY)),
     ("optimized", "cse", _CSE),
     ("optimized", "equal_terms", _then(equal_terms, _DCE)),
     ("optimized", "doubled_halves", _then(doubled_halves, _DCE)),

@@ -25,6 +25,7 @@ from ..passes.nests.matrix_products import matrix_products
 from ..passes.nests.scalarise import scalarise
 from ..passes.parallel.outline import outline
 from ..passes.shapes.array_sroa import array_sroa
+from ..passes.shapes.size_numbering import size_numbering, sizes_ahead
 from ..passes.shapes.size_versions import size_versions
 from ..pipeline import PIPELINE, Step
 
@@ -39,6 +40,12 @@ def _dead_stores(module: Module) -> None:
     dead_stores(module)
     overwritten_stores(module)
     cleared_sums(module)
+
+
+def _sizes(module: Module) -> None:
+    """One value for each size, computed ahead of the branches that lead to it."""
+    size_numbering(module)
+    sizes_ahead(module)
 
 
 def _zero_cotangents(module: Module) -> None:
@@ -81,7 +88,7 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "array_sroa": array_sroa, "branch_accesses": branch_accesses, "checkpoint": checkpoint_loops,
     "zero_cotangents": _zero_cotangents, "dead_stores": _dead_stores, "outline": outline,
     "correlated_branches": _correlated, "cse": partial(cse, past_stores=True),
-    "size_versions": size_versions, "licm": licm, "loop_load_elimination": loop_load_elimination,
-    "chain_reassociation": chain_reassociation, "neighbour_updates": _neighbours,
+    "size_versions": size_versions, "size_numbering": _sizes, "licm": licm, "neighbour_updates": _neighbours,
+    "chain_reassociation": chain_reassociation, "loop_load_elimination": loop_load_elimination,
 }
 """Functions of a module, by the names of passes."""

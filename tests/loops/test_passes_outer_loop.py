@@ -553,7 +553,7 @@ def summed_rows(x: Any, p: Any) -> float:
     loss = 0.0
     for i in range(len(x)):
         s = 0.0
-        for t in range(x.shape[1]):
+        for t in range(40):
             s += p[0] * x[i, t] ** 2
         loss += s * s
     return loss
@@ -563,12 +563,12 @@ def summed_rows(x: Any, p: Any) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize("n", (5, 40))
 def test_states_that_rows_read_on_their_way_under_fast_math(n: int) -> None:
-    """Sums along rows may be reordered, and vectors along them are better; a state may not."""
+    """Sums along rows may be reordered, and vectors along them are better unless they are short; a state may not."""
     x, p = RNG.normal(size=(n, 9)), np.array([0.1, 0.2, 0.6])
     fast, exact = (jit(value_and_grad(filtered_rows, argnums=1), fastmath=f) for f in (True, False))
     same(fast(x, p), exact(x, p))
     assert "^chunks" in fast.inspect("optimized", x, p)
-    assert "^chunks" not in jit(summed_rows, fastmath=True).inspect("optimized", x, p)
+    assert "^chunks" not in jit(summed_rows, fastmath=True).inspect("optimized", np.ones((n, 40)), p)
     check_grads(lambda p: filtered_rows(x[:3], p), (p,), order=1, modes=("rev",))
 
 
@@ -698,3 +698,42 @@ def test_no_lanes_for_a_square_that_must_be_short() -> None:
     for bar, expected in zip(bars, interpret(value_and_grad(around_each, (0, 1)), x, y)[1]):
         np.testing.assert_allclose(bar, expected, rtol=1e-9, atol=1e-12)
     assert fast.inspect("optimized", x, y).count("\n^chunks") == 1
+
+
+def factors(rates: Any, coupon: float) -> float:
+    """Each row has an array of its own, to which the reverse sweep adds along slices."""
+    total = 0.0
+    for s in range(len(rates)):
+        d = np.zeros(rates.shape[1])
+        for i in range(rates.shape[1]):
+            annuity = 0.0
+            for j in range(i):
+                annuity += d[j]
+            d[i] = (1.0 - rates[s, i] * annuity) / (1.0 + rates[s, i])
+        for i in range(rates.shape[1]):
+            total += coupon * math.exp(0.1 * d[i])
+    return total
+
+
+def power(a: Any, v: Any, steps: int) -> float:
+    for _ in range(steps):
+        w = np.zeros(len(v))
+        for i in range(len(v)):
+            for k in range(len(v)):
+                w[i] += a[i, k] * v[k]
+        v = w / np.sqrt(np.sum(w * w))
+    return np.sum(v * np.arange(len(v)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 15, 40, 150])
+def test_lanes_under_fast_math(n: int) -> None:
+    """Lanes add to arrays of their own in a reverse sweep, and read rows that a loop around reads again."""
+    rates, a, v = RNG.uniform(0.01, 0.03, (n, 9)), RNG.normal(size=(n, n)), RNG.normal(size=n)
+    for f, args in ((factors, (rates, 0.04)), (power, (a, v, 5))):
+        fast, exact = (jit(f, grad=(0, 1), fastmath=m).value_and_grad for m in (True, False))
+        (value, bars), (expected, others) = fast(*args), exact(*args)
+        assert value == pytest.approx(expected, rel=1e-9)
+        for bar, other in zip(bars, others):
+            np.testing.assert_allclose(bar, other, rtol=1e-7, atol=1e-9)
+        assert n == 1 or "^chunks" in fast.inspect("optimized", *args)

@@ -95,6 +95,9 @@ def _known(op: Op, operands: list[Value | bool | None]) -> Value | bool | None:
             x, y, name = y, x, MIRRORED[name]
         beyond = "lt" if _is_infinite(x) and x.const > 0 else "gt"       # nothing is, NaN neither
         return False if _is_infinite(x) and name == beyond else None
+    if op.name in ("minimum", "maximum"):
+        x, y = values if _is_infinite(values[0]) else values[::-1]
+        return y if _is_infinite(x) and (x.const > 0) == (op.name == "minimum") else None       # also if it is NaN
     made = fold(op.name, values, op.attrs)
     return made if isinstance(made, Value) else None
 

@@ -9,7 +9,7 @@ an array, which moves by one element from iteration to iteration of the outer lo
 It also applies if each lane reads a row of its own, and a float is computed along the rows in order.  One addition
 waits for the one before, four cycles, in which the elements of sixteen rows can nearly be loaded: the product of a
 matrix and a vector takes half of the time.  Under fast math LLVM reorders such a sum, and vectors along the rows are
-better, unless they are short and each is followed by transcendental functions, of which lanes make vectors.  A float
+better, unless they are short, more so if each is followed by transcendental functions, of which lanes make vectors.  A float
 that the iterations read on its way, as an angle that adds up along an arm of robots, is computed in order there too.
 """
 
@@ -30,6 +30,9 @@ from .lane_kinds import FALLING, RISING, STEP, UNIFORM, UPDATES, VARYING, Kinds,
 SHORT_ROW = 128
 """The longest rows that lanes add up under fast math.  A row of 128 numbers of a logistic regression takes lanes 0.71
 of the time of vectors along it, its gradient 1.09; of 192 numbers 0.87 and 1.37 (Intel Xeon with AVX-512)."""
+NARROW_ROW = 32
+"""The longest rows that lanes add up under fast math whatever follows.  A product of a matrix of 512 rows and a vector
+takes lanes 0.6 of the time of vectors along the rows for 8 columns, 0.8 for 16 or 32; from 48 on about the same."""
 LARGEST = 1024
 """The most elements of an array that each lane has for itself: the arrays of all lanes then stay in the L2 cache."""
 REDUCTIONS = {"add": "add", "sub": "add", "mul": "mul", "minimum": "minimum", "maximum": "maximum"}
@@ -95,11 +98,18 @@ def vectors_inside(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
 
 
 def _row_lengths(inner: Collection[Loop], kinds: Kinds) -> dict[Value, int] | None:
-    """The trip counts of inner loops, if transcendental functions follow and they are known before the outer loop."""
+    """The trip counts of inner loops that are known before the outer loop, with the longest rows for which lanes pay.
+
+    They are longer if transcendental functions follow, or if a loop around reads the rows again, which are packed
+    (``panels``).
+    """
     within = {b for loop in inner for b in loop.blocks}
     follow = any(OPS[op.name].vector and kinds[op.results[0]] == VARYING
                  for b in kinds.blocks if b not in within for op in b.ops)
-    return _short_trips(inner, kinds, SHORT_ROW) if follow else None
+    around = kinds.loop.parent
+    again = around is not None and all(op.operands[0].block not in around.blocks for b in within for op in b.ops
+                                       if _in_a_row(op, kinds) and not _along_lanes(op, kinds))
+    return _short_trips(inner, kinds, SHORT_ROW if follow or again else NARROW_ROW)
 
 
 def _short_trips(inner: Collection[Loop], kinds: Kinds, most: int) -> dict[Value, int] | None:
@@ -214,9 +224,11 @@ def _adds_across(loop: Loop, kinds: Kinds) -> bool:
     """True if lanes would be summed up in each iteration of an inner loop.
 
     An example is the adjoint of what pairs of rows have between them: what a lane adds to the element of the other one
-    goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.
+    goes to the same place in all lanes.  Vectors along the inner loop add to neighbouring elements.  Arrays that each
+    lane has for itself are no such place.
     """
-    return any(op.name == "add_at" and all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in loop.head.ops)
+    return any(op.name == "add_at" and kinds[op.operands[0]] != VARYING and
+               all(kinds[v] == UNIFORM for v in op.operands[2:]) for op in loop.head.ops)
 
 
 def _may_be_vectors(loop: Loop, kinds: Kinds, fastmath: bool) -> bool:
