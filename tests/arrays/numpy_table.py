@@ -121,7 +121,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "end_values": (), "constant_values": ("1", "2.5"), "mean": (), "x": (), "dx": ("0.5",), "sorted": TRUE,
     "sorter": (), "ndmax": (), "stop": (), "step": (), "wrap": TRUE, "a_min": (), "a_max": (), "min": ("0.3", "2"),
     "max": ("0.4", "2"), "m": ("2",), "M": ("2", "0"), "value": (), "b": (), "align": (),
-    "arr": ("a",), "type": (), "int_type": (),
+    "arr": ("a",), "type": (), "int_type": (), "p": ("1", "2", "-2", "np.inf", "'fro'"), "UPLO": ("'U'", "'l'", "'x'"),
+    "rcond": ("0.5",), "hermitian": TRUE, "full_matrices": ("False",), "compute_uv": ("False",),
 }
 OWN: dict[str, dict[str, tuple[str, ...]]] = {      # for functions with another meaning of the name
     "linalg.matrix_norm": {"ord": ("1", "np.inf", "'fro'", "2")}, "interp": {"right": ("7.0",)},
@@ -148,6 +149,8 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {      # for functions with another
     "take": {"mode": ("'clip'", "'wrap'", "'nope'"), "axis": ("None", "0", "-1", "5")},
     "put": {"mode": ("'clip'",)}, "choose": {"mode": ("'clip'", "'wrap'")},
     "rollaxis": {"start": ("1", "-1", "9")}, "linalg.norm": {"axis": ("None", "0", "-1", "(0, 1)", "5")},
+    "linalg.qr": {"mode": ("'reduced'", "'complete'", "'r'", "'nope'")}, "linalg.matrix_rank": {"tol": ("0.5",)},
+    "polyfit": {"w": ("v",), "full": TRUE, "cov": TRUE},
     "linalg.vector_norm": {"ord": ("1", "2", "np.inf", "0")},
     "asarray": {"dtype": ("None", "np.float32", "np.int64", "bool")},
 }
@@ -163,6 +166,10 @@ cumsum array a; cumprod array a; cumulative_sum array a; cumulative_prod array a
 add.reduce array a; multiply.reduce array a; maximum.reduce array a; minimum.reduce array a
 logical_and.reduce array a; logical_or.reduce array a; add.accumulate array a; multiply.accumulate array a
 gcd.reduce whole a; lcm.reduce whole a
+maximum.accumulate array a; minimum.accumulate array a; fmax.accumulate array a; fmin.accumulate array a
+logaddexp.accumulate array a; bitwise_and.accumulate whole a; bitwise_or.accumulate whole a
+bitwise_xor.accumulate whole a; add.reduceat array a, [0, 1]; multiply.reduceat array a, [0, 1]
+maximum.reduceat array a, [1, 0]; minimum.reduceat array a, [0, 0]
 median lanes a; nanmedian lanes a; quantile lanes a, 0.3; percentile lanes a, 30; nanquantile lanes a, 0.3
 nanpercentile lanes a, 30; cov matrix m; corrcoef matrix m
 reshape array a, -1; ravel array a; transpose array a; swapaxes array a, 0, 1
@@ -196,6 +203,9 @@ histogram_bin_edges array a; convolve vectors v, w; correlate vectors v, w; poly
 polysub vectors v, w; polymul vectors v, w; polydiv vectors v, w; poly vector v; polyder vector v; polyint vector v
 dot product a, b; vdot product a, b; inner product a, b; outer product a, b; kron product a, b
 tensordot product a, b; einsum product "ij,jk->ik", a, b; cross vectors v, w; linalg.norm matrix m
+linalg.qr matrix m; linalg.eigh definite s; linalg.eigvalsh definite s; linalg.svd matrix m; linalg.svdvals matrix m
+polyfit vectors v, w, 2; linalg.pinv matrix m; linalg.lstsq system s, b; linalg.matrix_rank matrix m
+linalg.cond square s
 linalg.cholesky definite s; linalg.det square s; linalg.inv square s; linalg.matrix_power square s, 2
 linalg.multi_dot product [a, b]; linalg.slogdet square s; linalg.solve system s, b; linalg.cross vectors v, w
 linalg.diagonal matrix m; linalg.matmul product a, b; linalg.matrix_norm matrix m; linalg.matrix_transpose matrix m
@@ -204,6 +214,9 @@ linalg.vector_norm array a; bartlett none 5; blackman none 5; hamming none 5; ha
 float64 numbers x; float32 numbers x; int64 numbers x; int32 numbers x; bool numbers x; int8 numbers x; int16 numbers x
 uint8 numbers x; uint16 numbers x; uint32 numbers x; uint64 numbers x
 apply_along_axis array (lambda v: v.sum()), 0, a; apply_over_axes array np.sum, a, 0; broadcast_shapes none (3, 1), (2,)
+subtract.at indices a, k, 1; multiply.at indices a, k, 2; divide.at indices a, k, 2.0; maximum.at indices a, k, 1
+minimum.at indices a, k, 1; fmax.at indices a, k, 1; fmin.at indices a, k, 1; bitwise_and.at indices a, k, 1
+bitwise_or.at indices a, k, 1; bitwise_xor.at indices a, k, 1
 add.at indices a, k, 1; copyto arrays a, b; put indices a, k, 1; fill_diagonal matrix m, 1; place masked a, c, [1, 2]
 putmask masked a, c, [1, 2]; put_along_axis lanes a, np.argsort(a, axis=-1), 1, 0
 add.outer arrays a, b; subtract.outer arrays a, b; multiply.outer arrays a, b; divide.outer arrays a, b
@@ -215,8 +228,10 @@ iscomplexobj array a; isrealobj array a; isscalar array a; iterable array a; res
 promote_types none np.float32, np.int64; can_cast none np.float32, np.float64; dtype none float; finfo none float
 iinfo none int; isdtype none np.dtype(float), "real floating"; issubdtype none np.float64, np.floating
 """
-CHANGES = frozenset(("add.at", "copyto", "put", "fill_diagonal", "place", "putmask", "put_along_axis", "a.fill",
-                     "a.put", "a.sort", "a.partition"))
+CHANGES = frozenset((
+    "add.at", "subtract.at", "multiply.at", "divide.at", "maximum.at", "minimum.at", "fmax.at", "fmin.at",
+    "bitwise_and.at", "bitwise_or.at", "bitwise_xor.at", "copyto", "put", "fill_diagonal", "place", "putmask",
+    "put_along_axis", "a.fill", "a.put", "a.sort", "a.partition"))
 METHODS = """
 sum array; prod array; max array; min array; any array; all array; argmax array; argmin array; mean array; var array
 std array; cumsum array; cumprod array; ravel array; reshape array -1; transpose array; swapaxes array 0, 1

@@ -52,6 +52,8 @@ BEYOND = [
     (lambda a, n: a.reshape(n, n)[3, 5000000000], np.ones(0), 2**32, ValueError),
     (lambda a, n: a.reshape(-1, 4, n)[0, 3, 5000000000], np.ones(4), 2**62 + 1, ValueError),
     (lambda a, n: np.pad(a, n)[:3], np.ones(4), 2**63 - 1, MemoryError),
+    (lambda a, n: np.pad(a, n, "edge")[:3], np.ones(4), 2**63 - 1, MemoryError),
+    (lambda a, n: np.pad(a[:0], n, "wrap"), np.ones(4), 2, ValueError),
     (lambda a, n: np.pad(a, (2**63 - 1, n))[:3], np.ones(4), 2**63 - 1, MemoryError),
     (lambda a, n: np.repeat(a, n), np.ones(4), 2**62 + 1, MemoryError),
     (lambda a, n: np.tile(a, n), np.ones(4), 2**62 + 1, MemoryError),

@@ -323,6 +323,35 @@ def test_functions_of_sequences() -> None:
             jit(lambda xs, wrong=wrong: wrong(xs), static=("wrong",))(FLOATS)
 
 
+OF_ARRAYS = [
+    lambda a: [2.0 * x for x in a], lambda a: [(x, i) for i, x in enumerate(a) if x > 0],
+    lambda a: np.array([x * a[i] for i, x in enumerate(a[::-1])]), lambda a: [i for i in range(len(a)) if a[i] > 0],
+    lambda a: [[x, x * x] for x in a], lambda a: np.array([x - y for x, y in zip(a[1:], a)]),
+    lambda a: sum([math.exp(x) for x in a], 0.0), lambda a: sorted([x * x for x in a]),
+    lambda a: len([x for x in a if x > 1]),
+]
+
+
+@pytest.mark.parametrize("f", OF_ARRAYS)
+def test_comprehensions_over_arrays(f: Callable[..., Any]) -> None:
+    """Their length is not known either."""
+    fast = jit(f)
+    for n in (2, 7, 40, 0):
+        a = np.array(FLOATS)[:n] - 1.5
+        with np.errstate(all="ignore"):
+            assert same(fast(a), f(a))
+
+
+def test_derivatives_of_comprehensions_over_arrays() -> None:
+    def f(a: Any, b: Any) -> Any:
+        pairs = [(x * y, k) for k, (x, y) in enumerate(zip(a, b)) if x > 0]
+        return sum([p * p * k for p, k in pairs]) + np.sum(np.array([math.sin(x) * b[0] for x in a]))
+    a = np.array(FLOATS)[:9] - 1.5
+    check_grads(f, (a, a[::-1].copy()))
+    with pytest.raises(UnsupportedError, match="of an array"):
+        jit(lambda a: np.array([x * a for x in a]))(a)
+
+
 def test_a_list_that_is_too_long_for_that_is_refused() -> None:
     compiled = jit(added)
     with pytest.raises(UnsupportedError, match="`\\+` of a list of a length that is only known"):

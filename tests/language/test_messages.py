@@ -58,7 +58,7 @@ def clocked(x):
 
 
 def listed(a):
-    return [x * x for x in a]
+    return tuple(x * x for x in a)
 
 
 def transforms(a):

@@ -97,3 +97,24 @@ def test_what_stays_a_remainder(f: Callable[..., float], left: int) -> None:
     compiled = jit(f)
     compiled(np.ones(3), np.array([0, 1]))
     assert compiled.inspect("adjoint").count(" mod ") == left
+
+
+def round_a_table(a: Any, at: Any) -> float:
+    k, total = 0, 0.0
+    for i in range(len(at)):
+        total = 0.5 * total + a[k] * at[i]
+        k = (k + 1) % len(a)
+    return total
+
+
+def test_the_end_of_a_table_is_followed_by_its_beginning() -> None:
+    f, at = round_a_table, np.arange(-3, 20)
+    fast = jit(f)
+    for n in (1, 2, 5, 8):
+        a = np.random.default_rng(n).normal(size=n)
+        assert np.isclose(fast(a, at), f(a, at), rtol=1e-14)
+        check_grads(lambda a: f(a, at), (a,), order=1)
+    text = fast.inspect("optimized", a, at)
+    assert " mod " not in text and " eq " in text
+    with pytest.raises(IndexError):
+        fast(np.zeros(0), np.array([0]))

@@ -367,3 +367,39 @@ def test_a_loop_without_iterations_has_no_index_beyond_an_empty_array(n: int) ->
     assert f(u, 0.3 * u, 4) == pytest.approx(carried_by_wind(u, 0.3 * u, 4), rel=1e-13)
     with pytest.raises(IndexError, match="index 1 is out of bounds for axis 0 with size 1"):
         f(np.zeros(4), np.zeros(1), 2)
+
+
+def covariance(x: Any, mean: Any, count: float) -> Any:
+    c = np.zeros((x.shape[1], x.shape[1]))
+    for t in range(len(x)):
+        for i in range(x.shape[1]):
+            for j in range(x.shape[1]):
+                c[i, j] += (x[t, i] - mean[i]) * (x[t, j] - mean[j]) / count
+    return c
+
+
+def weighted(x: Any, mean: Any, count: float) -> Any:
+    c = np.zeros((x.shape[1], x.shape[1]))
+    for i in range(x.shape[1]):
+        for j in range(x.shape[1]):
+            for t in range(len(x)):
+                c[i, j] += count * (x[t, i] * (x[t, j] - mean[j]))
+    return c
+
+
+@pytest.mark.parametrize("form", [covariance, weighted])
+def test_products_that_are_scaled(form: Any) -> None:
+    """Under fast math a factor is scaled; otherwise each product is."""
+    rng = np.random.default_rng(5)
+    x, mean = rng.normal(size=(23, 9)), rng.normal(size=9)
+    fast, exact = jit(form, fastmath=True), jit(form)
+    for f in (fast, exact):
+        np.testing.assert_allclose(f(x, mean, 22.0), form(x, mean, 22.0), rtol=1e-12)
+    assert "matmul" in fast.inspect("optimized") and "matmul" not in exact.inspect("optimized")
+    assert fast(x[:0], mean, 22.0).shape == (9, 9)
+
+    def loss(x: Any, mean: Any) -> float:
+        return np.sum(np.cos(form(x, mean, 2.0)))
+    bars, others = (jit(loss, grad=(0, 1), fastmath=f).grad(x, mean) for f in (True, False))
+    for bar, other in zip(bars, others):
+        np.testing.assert_allclose(bar, other, rtol=1e-9, atol=1e-12)

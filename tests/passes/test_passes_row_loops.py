@@ -112,3 +112,10 @@ def test_what_is_no_number() -> None:
     x, y = RNG.normal(size=20), RNG.normal(size=6)
     x[3] = np.nan
     assert np.isnan(jit(nearest)(x, y))
+
+
+def test_columns_alone_have_no_sizes() -> None:
+    """All pairs of nothing but a number, as the cotangent of a sum over a grid."""
+    def of_a_grid(x: Any) -> Any:
+        return np.sum(np.meshgrid(x, x[:3], indexing="ij")[0])
+    np.testing.assert_array_equal(jit(of_a_grid, grad=0).grad(RNG.normal(size=7)), np.full(7, 3.0))

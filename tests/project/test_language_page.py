@@ -33,7 +33,7 @@ def public_names() -> dict[int, list[str]]:
         for name in sorted(n for n in dir(module) if not n.startswith("_")):
             found.setdefault(id(getattr(module, name, None)), []).append(prefix + name)
     for ufunc in (f for f in vars(np).values() if isinstance(f, np.ufunc)):
-        for name in ("reduce", "accumulate", "outer", "at"):
+        for name in ("reduce", "accumulate", "reduceat", "outer", "at"):
             found.setdefault(hash(getattr(ufunc, name)), []).append(f"np.{ufunc.__name__}.{name}")
     found[id(itertools.chain.from_iterable)] = ["itertools.chain.from_iterable"]
     return found

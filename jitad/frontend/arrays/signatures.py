@@ -50,7 +50,7 @@ METHODS: dict[str, str] = {
 _OF_UFUNC = {
     "reduce": "array, axis=0, dtype=None, out=None, keepdims=False, initial=NO, where=True",
     "accumulate": "array, axis=0, dtype=None, out=None", "outer": "A, B, /, *, where=True, {options}",
-    "at": "a, indices, b=NO, /",
+    "reduceat": "array, indices, axis=0, dtype=None, out=None", "at": "a, indices, b=NO, /",
 }
 _OPTIONS = "casting='same_kind', order='K', dtype=None, subok=True, signature=None"
 _CORE = "axes=NO, axis=NO, keepdims=False, "

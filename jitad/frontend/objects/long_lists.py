@@ -167,10 +167,11 @@ def constant(t: Trace, v: Any) -> Any:
 # --- comprehensions ---------------------------------------------------------------------------------
 
 def is_walked(t: Trace, v: Any) -> bool:
-    """True if iterating over ``v`` iterates over a long list, whose length is not known."""
-    if isinstance(v, WALKS):
-        return iteration.is_counted(v) and any(is_walked(t, x) for x in v.parts())
-    return isinstance(v, LongList)
+    """True if a list of what ``v`` iterates over is a long list: it is as long as one, or of unknown length."""
+    if not iteration.is_counted(v):
+        return False
+    long = isinstance(v, LongList) or isinstance(v, WALKS) and any(is_walked(t, x) for x in v.parts())
+    return long or iteration.known_count(t, v) is None
 
 
 class Made:

@@ -41,10 +41,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.dominance import strongly_connected
+from ...ir.dominance import Dominators, strongly_connected
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS, ORDERS
 from ...ir.types import Scalar, Stack, dtype_of, is_float_scalar
+from ..analysis.affine import AffineForms
 from ..analysis.branches import compares_floats, extreme_of
 from ..analysis.cfg import resolve, substitute
 from ..analysis.loops import Loop, LoopForest, counted, loop_forest
@@ -85,14 +86,43 @@ def if_conversion(module: Module, around: bool = False) -> None:
         for loop in forest.loops:
             if len(loop.blocks) > 1 and not _is_cold(loop) and (not loop.children or around and _may_be_vector(loop)):
                 heads = [b for b in forest.dom.in_order(loop.blocks) if forest.innermost[b] is loop]
+                blocks = forest.dom.in_order(loop.blocks)
                 lanes = around and loop.parent is not None and _may_be_vector(loop.parent) and any(
-                    outer not in branching and not _is_ordered(outer) for outer in _around(loop))
-                _convert(func, loop, forest.dom.in_order(loop.blocks), heads, lanes)
+                    outer not in branching and not _is_ordered(outer) and not _overwrites(blocks, outer, forest.dom)
+                    for outer in _around(loop))
+                if around and not lanes:                            # ``loop_unswitch`` has versions of the others
+                    heads = [b for b in heads if b.term and b.term.operands and b.term.operands[0].block in loop.blocks]
+                _convert(func, loop, blocks, heads, lanes)
 
 
 def _is_ordered(loop: Loop) -> bool:
     """True if iterations pass a stack on, as those of a reverse sweep."""
     return any(isinstance(p.type, Stack) for p in loop.head.params)
+
+
+def _overwrites(blocks: list[Block], outer: Loop, dom: Dominators) -> bool:
+    """True if iterations of ``outer`` store to the same elements in ``blocks``: they cannot execute together."""
+    known, forms = counted(outer), AffineForms()
+    return known is not None and any(
+        op.name == "set" and not any(v is known.iv for index in op.operands[2:] for v, _ in forms.of(index).terms)
+        and _is_passed_on(op.operands[0], outer, dom) for b in blocks for op in b.ops)
+
+
+def _is_passed_on(array: Value, loop: Loop, dom: Dominators) -> bool:
+    """True if an array that is updated comes from the iteration before."""
+    seen = set[Value]()
+    while array.block in loop.blocks and array not in seen:
+        seen.add(array)
+        if array.op is not None:
+            if array.op.name not in ("set", "add_at"):
+                return False
+            array = array.op.operands[0]
+        elif array.owner is loop.head:
+            return True
+        else:
+            term = dom.preds[array.block][0].term
+            array = next((a for e in (term.edges if term else ()) for p, a in e.passed() if p is array), array)
+    return False
 
 
 def _around(loop: Loop) -> list[Loop]:

@@ -15,6 +15,9 @@ selections the next iteration waits for the comparison, for what it is combined 
 path by a linear search for the nearest open node took 2.7 times as long.  A comparison alone is joined with the
 selection by machine code, and stays one.
 
+So is an extreme with two or more values that belong to it, as the best split of a table with its column and its sign,
+in a loop with branches, which has no vectors (0.7 of the time).
+
 So is the update of a choice whose condition takes float operations on what was chosen before, as the next corner of
 a convex hull: the next iteration would wait for them, longer than for half a mispredicted branch.  In short loops that
 are in no other, the smallest value and its index have a branch whatever decides.
@@ -42,13 +45,15 @@ from ...ir.ops import ORDERS
 from ...ir.types import Scalar, is_float
 from ...ir.uses import ops_of, users
 from ..analysis.branches import extreme_of
-from ..analysis.cfg import set_term
+from ..analysis.cfg import set_term, substitute
 from ..analysis.loops import Loop, counted, loop_forest
 from .feedback import branch_on_feedback
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt"})
 FEW_OPS, SHORT = 16, 100
 """The most ops of a loop that a comparison alone delays, and of one that a longer wait does."""
+MANY = 3
+"""The least number of selections on one comparison that take longer than a branch in a loop of several blocks."""
 
 Test = tuple[Value, bool]
 """A condition, and what it must be for the update."""
@@ -77,7 +82,45 @@ def rare_updates(module: Module) -> bool:
     left = {loop for _, forest in forests for loop in forest.open_loops()}    # what they define is read elsewhere
     found = [loop not in left and _is_plain(loop) and _branch(func, loop, module.fastmath) or not loop.children
              and _is_short(loop) and branch_on_feedback(func, loop, dom) for func, dom, loop in loops]
+    for func, _, loop in loops:
+        if len(loop.blocks) > 1 and not loop.children:
+            found += [_branch_on_extremes(func, block, loop) for block in func.blocks[:] if block in loop.blocks]
     return any(found)
+
+
+def _branch_on_extremes(func: Function, block: Block, loop: Loop) -> bool:
+    """Make a branch of the selections that replace an extreme and two or more values which belong to it."""
+    carried, groups = set(loop.head.params), dict[Value, list[Op]]()
+    for op in block.ops:
+        if op.name == "select" and op.operands[2] in carried and isinstance(op.result.type, Scalar):
+            carried.add(op.result)
+            groups.setdefault(op.operands[0], []).append(op)
+    found = False
+    for c, group in reversed(groups.items()):
+        if len(group) >= MANY and c.op is not None and c.op.name in ORDERS and any(
+                set(c.op.operands) == set(op.operands[1:]) for op in group):
+            after = block.ops[block.ops.index(group[0]):]
+            if {v for op in after for v in op.results}.isdisjoint(v for op in group for v in op.operands):
+                _split(func, block, group, [op for op in after if op not in group])
+                found = True
+    return found
+
+
+def _split(func: Function, block: Block, group: list[Op], after: list[Op]) -> None:
+    """End ``block`` in a branch in place of a group of selections with one condition; ``after`` is what follows."""
+    term = block.term
+    assert term is not None
+    update, keep = func.new_block("update"), func.new_block("keep")
+    merged = {op.result: keep.add_param(op.result.type, op.result.hint) for op in group}
+    set_term(update, "jump", edges=[Edge(keep, [op.operands[1] for op in group])])
+    block.ops, keep.ops, keep.term = block.ops[:block.ops.index(group[0])], after, term
+    for op in keep.all_ops():
+        op.block = keep
+    block.term = None
+    set_term(block, "branch", [group[0].operands[0]], [Edge(update), Edge(keep, [op.operands[2] for op in group])])
+    assert block.term is not None
+    block.term.loc, block.term.attrs["rare"] = group[0].loc, True
+    substitute(func, merged)
 
 
 def _mark(loop: Loop) -> None:

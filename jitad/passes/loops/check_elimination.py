@@ -23,6 +23,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import COMPARISONS
 from ...ir.types import BOOL, I64
+from ..analysis.affine import Affine
 from ..analysis.facts import Walk
 from ..analysis.loops import counted
 
@@ -77,10 +78,19 @@ class _Decider(Walk):
             return
         b = Builder(Block(self.func), op.loc)
         x, y = op.operands
+        if not below and x.op is not None and x.op.name == "add" and x.op.operands[1].const == 1 and \
+                self._is_walk(v := x.op.operands[0], op):
+            op.name, op.operands, op.attrs = "select", [b.eq(v, b.sub(y, 1)), b.const(0), x], {}
+            return self._insert(op, b)
         upwards = [b.lt(x, 0), b.add(x, y), x] if below else None
         downwards = [b.ge(x, y), b.sub(x, y), b.select(*upwards) if upwards else x] if above else None
         op.name, op.operands, op.attrs = "select", list(downwards or upwards or ()), {}
         self._insert(op, b)
+
+    def _is_walk(self, v: Value, following: Op) -> bool:
+        """True for a parameter that is below the modulus: the next one then waits for a comparison with it alone."""
+        return v.op is None and self.prover.proves(
+            self.ranges.form(following.operands[1]).minus(self.ranges.form(v)).plus(Affine(-1)))
 
     def _insert(self, op: Op, b: Builder) -> None:
         """Put what ``b`` has emitted ahead of ``op``."""

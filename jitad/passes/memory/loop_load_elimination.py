@@ -12,10 +12,11 @@
 A filter, a prefix sum or a solver of a tridiagonal system waits for the store of the iteration before otherwise: some
 ten cycles on each, where an addition takes three.  LLVM carries values over one iteration only.
 
-Applies to loops of one block.  The elements that the first iteration reads are those that the program has just stored,
-``x[i, 0] = start``, or they are read before the loop; if a check may fail in the first iteration, only where their
-indices are in bounds, as in the table of an edit distance whose costs are looked up by letter.  All stores to the array
-must be to one element, which moves by one in each iteration.
+Applies to innermost loops whose stores to the array are all to one element, which moves by one, and are executed in
+each iteration.  A branch in between may decide what is stored, or whether the element is read: an edit distance of
+trees takes 0.8 of the time.  The elements that the first iteration reads are those that the program has just stored,
+``x[i, 0] = start``, or they are read before the loop; if a check may fail in the first iteration, or it may read none,
+only where their indices are in bounds, as in the table of an edit distance whose costs are looked up by letter.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
-from ...ir.graph import Module, Op, Value
+from ...ir.graph import Block, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, dtype_of
 from ...ir.uses import users
 from ..analysis.affine import Affine, AffineForms
+from ..analysis.cfg import substitute
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 FARTHEST = 2
@@ -39,26 +41,31 @@ BETWEEN = frozenset({"check"})
 
 
 def loop_load_elimination(module: Module, stored: bool = False) -> bool:
-    """Carry such values in every loop of one block; expects normal form.  Returns True if there were any.
+    """Carry such values in every innermost loop; expects normal form.  Returns True if there were any.
 
-    ``stored``: only those that the program has stored before the loop, without a read.
+    ``stored``: only those that the program has stored before a loop of one block, without a read.
     """
     changed = False
     for func in module.functions.values():
         if any(op.name in UPDATES for op in func.all_ops()):
-            for loop in loop_forest(func).loops:
-                known = counted(loop) if loop.blocks == {loop.head} else None
-                if known is not None and not any(map(_acts, loop.head.ops)):
-                    changed |= _carry_in(loop, known, stored)
+            forest = loop_forest(func)
+            for loop in forest.loops:
+                known = counted(loop) if loop.blocks == {loop.head} or not (loop.children or stored) else None
+                if known is None or loop.latch is None or any(
+                        b.call or any(map(_acts, b.ops)) for b in loop.blocks):
+                    continue
+                always = {b for b in loop.blocks if forest.dom.dominates(b, loop.latch)}
+                if any(op.name in UPDATES for b in always for op in b.ops):
+                    changed |= _carry_in(loop, known, always, stored)
     return changed
 
 
-def _carry_in(loop: Loop, known: Counted, stored: bool) -> bool:
+def _carry_in(loop: Loop, known: Counted, always: set[Block], stored: bool) -> bool:
     """Carry such values of each array of a loop.  The uses are listed once: a long body has hundreds of arrays."""
-    changed, readers = False, users(loop.head.ops)
+    changed, readers = False, users(op for b in loop.blocks for op in b.ops)
     for p in [p for p in loop.head.params if isinstance(p.type, Array)]:
-        if _Recurrence(loop, known, p, readers).run(stored):
-            changed, readers = True, users(loop.head.ops)
+        if _Recurrence(loop, known, p, always, readers).run(stored):
+            changed, readers = True, users(op for b in loop.blocks for op in b.ops)
     return changed
 
 
@@ -81,10 +88,15 @@ class _Place:
 
 
 class _Recurrence:
-    """The updates and reads of one carried array.  ``versions``: its values within an iteration."""
+    """The updates and reads of one carried array.  ``versions``: its values within an iteration.
 
-    def __init__(self, loop: Loop, known: Counted, array: Value, readers: dict[Value, list[Op]]) -> None:
+    ``always``: the blocks that each iteration executes.
+    """
+
+    def __init__(self, loop: Loop, known: Counted, array: Value, always: set[Block],
+                 readers: dict[Value, list[Op]]) -> None:
         self.loop, self.known, self.array, self.head, self.readers = loop, known, array, loop.head, readers
+        self.always = always
         self.forms = AffineForms()
         self.versions = {array}
         self.stores: list[Op] = []
@@ -131,7 +143,8 @@ class _Recurrence:
             for op in self.readers.get(last, ()):
                 if op.name == "get" and isinstance(op.result.type, Scalar):
                     self.loads.append(op)
-                elif op.name in UPDATES and op.operands[0] is last and update is None and _is_of_element(op):
+                elif op.name in UPDATES and op.operands[0] is last and update is None and _is_of_element(op) and \
+                        op.block in self.always:
                     update = op
                 elif op.name != "dim":
                     return False
@@ -140,18 +153,19 @@ class _Recurrence:
             self.stores.append(update)
             last, update = update.result, None
             self.versions.add(last)
-        assert self.head.term is not None
-        passed = [a for e in self.head.term.edges for a in e.args if a in self.versions]
+        passed = [a for b in self.loop.blocks for e in (b.term.edges if b.term is not None else ())
+                  for a in e.args if a in self.versions]
         return self.loop.back_edge().args[self.array.index] is last and all(a is last for a in passed)
 
     def _place(self, op: Op, first: int) -> _Place | None:
         """The element that an op accesses, whose indices begin with operand ``first``, if it walks with the counter."""
         *row, last = op.operands[first:]
-        if any(v.block is self.head and v.const is None for v in row):
+        if any(v.block in self.loop.blocks and v.const is None for v in row):
             return None
         key = tuple(v if v.const is None else (str(v.type), repr(v.const)) for v in row)
         form = self.forms.of(last)
-        return None if any(v.block is self.head for v, _ in form.terms if v is not self.known.iv) else _Place(key, form)
+        return None if any(v.block in self.loop.blocks for v, _ in form.terms if v is not self.known.iv) \
+            else _Place(key, form)
 
     def _distance(self, stored: _Place, load: Op) -> int | None:
         """The number of iterations since the element that ``load`` reads was stored, if it is small."""
@@ -168,8 +182,9 @@ class _Recurrence:
             if op.name == "add_at":
                 assert value is not None
                 total = Op("add", [value, op.operands[1]], [value.type], loc=op.loc)
-                total.block = self.head
-                self.head.ops.insert(self.head.ops.index(op), total)
+                total.block = block = op.block
+                assert block is not None
+                block.ops.insert(block.ops.index(op), total)
                 op.name, op.operands[1] = "set", total.result
             value = op.operands[1]
         assert value is not None
@@ -178,19 +193,24 @@ class _Recurrence:
     def _carry(self, starts: list[Value | None], distances: dict[Op, int], stored: Value) -> None:
         """Carry the values of the last iterations, and let them take the place of the reads."""
         back = self.loop.back_edge()
-        read = self._first(len(starts)) if None in starts else starts
+        safe = not any(op.name == "check" for b in self.loop.blocks for op in b.ops) and all(
+            op.block in self.always for op in distances)
+        read = self._first(len(starts), safe) if None in starts else starts
         carried = []
         for d, values in enumerate(zip(starts, read), 1):
             carried.append(self.head.add_param(stored.type, f"before{d}"))
             self.loop.entry_edge().args.append(next(v for v in values if v is not None))
             back.args.append(carried[d - 2] if d > 1 else stored)
-        self.head.ops = [op for op in self.head.ops if op not in distances]
         mapping = {op.result: carried[d - 1] for op, d in distances.items()}
-        for op in self.head.all_ops():
-            op.replace_uses(mapping)
+        for b in self.loop.blocks:
+            b.ops = [op for op in b.ops if op not in distances]
+        substitute(self.head.func, mapping)
 
-    def _first(self, most: int) -> list[Value]:
-        """Read, before the loop, the last ``most`` elements before the one that the first iteration stores."""
+    def _first(self, most: int, safe: bool) -> list[Value]:
+        """Read, before the loop, the last ``most`` elements before the one that the first iteration stores.
+
+        ``safe``: the first iteration reads them.
+        """
         loop, before = self.loop, self.loop.preheader
         assert before is not None and before.term is not None
         edge, start = loop.entry_edge(), {self.known.iv: Builder(before).const(0)}
@@ -198,7 +218,7 @@ class _Recurrence:
         b = Builder(before, self.stores[0].loc)
         *row, last = (self._before(v, start, b) for v in self.stores[0].operands[2:])
         array, indices = edge.args[self.array.index], [b.sub(last, d) for d in range(1, most + 1)]
-        if not any(op.name == "check" for op in self.head.ops):
+        if safe:
             values = [b.get(array, *row, i) for i in indices]
             before.term = term
             return values
@@ -217,7 +237,7 @@ class _Recurrence:
 
     def _before(self, v: Value, known: dict[Value, Value], b: Builder) -> Value:
         """Emit, before the loop, the value of an index in the first iteration."""
-        if v in known or v.block is not self.head:
+        if v in known or v.block not in self.loop.blocks:
             return known.get(v, v)
         op = v.op
         if op is None:                                       # another counter

@@ -19,7 +19,8 @@ computed once for each element of the matrix, and not for each product.  If the 
 instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones (-0.0 becomes 0.0).
 
 Where loops are written as an op on vectors, ``np.sum(a[i] * b[j])``, ``a[i] @ b[j]`` or ``b @ a[i]``, the order of the
-sum is free, and so is the choice of the kernel (``vector_factors.py``).
+sum is free, and so is the choice of the kernel (``vector_factors.py``).  Under fast math the terms may be scaled,
+``a[i, k] * b[k, j] / c``, as one of the factors is then.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def matrix_products(module: Module, by_vectors: bool = False) -> bool:
     """
     changed = False
     for func in module.functions.values():
-        while _once(func, by_vectors):
+        while _once(func, by_vectors, module.fastmath):
             changed = True
     return changed
 
 
-def _once(func: Function, by_vectors: bool) -> bool:
+def _once(func: Function, by_vectors: bool, fastmath: bool) -> bool:
     """Recognise the products in loops over rows, of which none is in another one."""
     forest = loop_forest(func)
     if not forest.loops:
@@ -70,7 +71,7 @@ def _once(func: Function, by_vectors: bool) -> bool:
             found += _of_vectors(regular, None, loop, ops)
         if loop.parent is not None:
             found += _of_vectors(regular, loop, loop.parent, ops)
-            if loop.depth >= 3 and loop.blocks == {loop.head} and (p := _product(regular, loop)) is not None:
+            if loop.depth >= 3 and loop.blocks == {loop.head} and (p := _product(regular, loop, fastmath)):
                 found.append(p)
     if not found:
         return False
@@ -104,7 +105,7 @@ class _Product:
     initial: Value | None
 
 
-def _product(regular: Regular, sums: Loop) -> _Product | None:
+def _product(regular: Regular, sums: Loop, fastmath: bool) -> _Product | None:
     """The product whose elements an innermost loop adds up, if it is one."""
     columns = sums.parent
     rows = columns.parent if columns is not None else None
@@ -113,7 +114,7 @@ def _product(regular: Regular, sums: Loop) -> _Product | None:
     k, j, i = (regular.known[x] for x in (sums, columns, rows))
     if not all(is_fixed(x.trip, rows) for x in (k, j, i)) or any(_is_short(x.trip) for x in (k, j)):
         return None
-    product = _summand(sums)
+    product = _summand(sums, rows if fastmath else None)
     if product is None or not _is_complete(regular, sums.head, rows):
         return None
     for x, y in (product.operands, product.operands[::-1]):
@@ -153,8 +154,8 @@ def _is_short(trip: Value) -> bool:
     return trip.const is not None and trip.const < SHORTEST
 
 
-def _summand(sums: Loop) -> Op | None:
-    """The product that a loop adds up in order."""
+def _summand(sums: Loop, scaled: Loop | None) -> Op | None:
+    """The product that a loop adds up in order; with ``scaled``, which does not change a scale, that may be one."""
     head, back = sums.head, sums.back_edge()
     if len(head.params) != 2 or sums.exit_edge().args != [back.args[1]]:
         return None
@@ -164,10 +165,26 @@ def _summand(sums: Loop) -> Op | None:
         return None
     x, y = total.operands
     product = (y if x is head.params[1] else x).op
+    if product is not None and scaled is not None:
+        _scale_factor(product, scaled)
     if product is None or product.name != "mul" or product.block is not head:
         return None
     t = total.result.type
     return product if is_float_scalar(t) else None
+
+
+def _scale_factor(term: Op, rows: Loop) -> None:
+    """Make ``x / c * y`` of a term ``x * y / c``, and ``x * c * y`` of ``x * y * c``, if ``c`` is not of ``rows``."""
+    readers = users(term.block.all_ops()) if term.block is not None else {}
+    for k in range(2 if term.name == "mul" else term.name == "div"):
+        product, scale = term.operands[k].op, term.operands[1 - k]
+        if product is None or product.name != "mul" or product.block is not term.block or product.attrs or \
+                scale.block in rows.blocks or readers[product.result] != [term]:
+            continue
+        x, y = product.operands
+        product.name, product.operands = term.name, [x, scale]
+        term.name, term.operands = "mul", [product.result, y]
+        return
 
 
 def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:

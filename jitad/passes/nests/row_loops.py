@@ -79,8 +79,15 @@ class _Pairs:
         begins = next(iter(self.full), None)
         if begins is None or self.sizes and begins.name == "broadcast_to":     # the first one has both sizes
             return False
+        given = self.outside()
+        if not any(map(_is_column, given)) or not any(_is_row(v) or _is_vector(v) for v in given):
+            return False                                                       # the loop's sizes are theirs
         return bool(reductions) and self._stays_in_order() and \
             compare_their_own(self.full, [op for op in reductions if op.name != "sum"], module)
+
+    def outside(self) -> list[Value]:
+        """What the pairs are computed from, as it stands before the loop."""
+        return [v for op in self.full for v in op.operands if v.op is None or not self.has(v.op)]
 
     def _enter(self, op: Op) -> None:
         if len(op.results) != 1 or not op.operands or OPS[op.name].effect:
@@ -188,7 +195,7 @@ class _Rewriting:
         block, pairs, term = self.block, self.pairs, self.block.term
         assert term is not None
         self.ops = [op for op in block.ops if pairs.has(op) and op not in pairs.sizes]
-        outside = [v for op in pairs.full for v in op.operands if v.op is None or not pairs.has(v.op)]
+        outside = pairs.outside()
         sizes = next((v, 0) for v in outside if _is_column(v)), \
             next((v, int(_is_row(v))) for v in outside if _is_row(v) or _is_vector(v))
         first, behind_ops = self._divide(sizes)

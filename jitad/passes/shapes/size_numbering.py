@@ -106,8 +106,9 @@ def _move(func: Function) -> bool:
             assert ahead is not None
             given = {v if v is None else resolve(mapping, v) for v in forest.dom.arguments(p)} - {p}
             known = {v for v in given if v is None or v.op is None or v.op.name != "undef"}
-            value = known.pop() if len(known) == 1 < len(given) else None
-            if value is not None and (moved := _computation(value, ahead, forest)) is not None:
+            value = known.pop() if len(known) == 1 else None
+            moved = _computation(value, ahead, forest) if value is not None else None
+            if value is not None and moved is not None and (not moved or len(given) > 1):
                 for op in moved:
                     assert op.block is not None
                     op.block.ops.remove(op)

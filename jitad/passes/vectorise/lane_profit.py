@@ -9,8 +9,9 @@ an array, which moves by one element from iteration to iteration of the outer lo
 It also applies if each lane reads a row of its own, and a float is computed along the rows in order.  One addition
 waits for the one before, four cycles, in which the elements of sixteen rows can nearly be loaded: the product of a
 matrix and a vector takes half of the time.  Under fast math LLVM reorders such a sum, and vectors along the rows are
-better, unless they are short, more so if each is followed by transcendental functions, of which lanes make vectors.  A float
-that the iterations read on its way, as an angle that adds up along an arm of robots, is computed in order there too.
+better, unless they are short, more so if each is followed by transcendental functions, of which lanes make vectors.  A
+float that the iterations read on its way, as an angle that adds up along an arm of robots, is computed in order there
+too.
 """
 
 from __future__ import annotations

@@ -18,12 +18,15 @@ from .linear_algebra import (
     convolutions,
     covariance,
     differences,
+    eigenvalues,
+    orthogonal,
     polynomials,
+    singular_values,
     solving,
     stacked_products,
     window_functions,
 )
-from .manipulation import apply_along_axis, choosing, grids, joining, nan_reductions, rearranging
+from .manipulation import apply_along_axis, choosing, grids, joining, nan_reductions, rearranging, ufunc_methods
 from .ordering import histograms, quantiles, searching, sets, sorting
 from .scalar import comparing, exact_sums, floating, floats, integers
 
@@ -48,7 +51,7 @@ _BY_MODULE: dict[Any, str] = {
     stacked_products: "vecdot matvec vecmat",
     nan_reductions: "nanmax nanmin nanargmax nanargmin nancumsum nancumprod nanvar nanstd",
     covariance: "cov corrcoef",
-    polynomials: "polyval polyadd polysub polymul polydiv poly polyder polyint vander trim_zeros",
+    polynomials: "polyfit polyval polyadd polysub polymul polydiv poly polyder polyint vander trim_zeros",
     quantiles: "median quantile percentile nanmedian nanquantile nanpercentile",
     rearranging: "rot90 rollaxis array_split dsplit unstack resize diagflat delete insert",
     searching: "searchsorted digitize interp",
@@ -62,9 +65,19 @@ NUMPY: dict[Any, Callable[..., Any]] = {
 }
 NUMPY.update({getattr(np.linalg, name): getattr(solving, name) for name in (
     "cholesky", "det", "inv", "matrix_power", "multi_dot", "slogdet", "solve")})
+NUMPY.update({getattr(np.linalg, name): getattr(module, name) for module, names in {
+    orthogonal: "qr", eigenvalues: "eigh eigvalsh", singular_values: "svd svdvals pinv lstsq matrix_rank cond",
+}.items() for name in names.split() if hasattr(np.linalg, name)})
 NUMPY.update({getattr(np.linalg, name): getattr(stacked_products, name) for name in (
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
     "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
+NUMPY.update({getattr(np, name).accumulate: ufunc_methods.accumulate_of(getattr(np, name), name) for name in (
+    "maximum", "minimum", "fmax", "fmin", "logaddexp", "bitwise_and", "bitwise_or", "bitwise_xor")})
+NUMPY.update({getattr(np, name).reduceat: ufunc_methods.reduceat_of(getattr(np, whole), name) for name, whole in (
+    ("add", "sum"), ("multiply", "prod"), ("maximum", "max"), ("minimum", "min"))})
+NUMPY.update({getattr(np, name).at: ufunc_methods.at_of(getattr(np, name)) for name in (
+    "subtract", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or",
+    "bitwise_xor")})
 NUMPY.update({np.gcd.reduce: floating.gcd_reduce, np.lcm.reduce: floating.lcm_reduce})
 INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": integers.bit_length, "bit_count": integers.bit_count}
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ....ir.builder import Builder
 from ....ir.graph import Value
 from ....ir.types import dtype_of
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
-from .creation import shape_arg
+from .creation import arange, shape_arg
+from .indexing import getitem
 from .lengths import check_room, size, sizes
 from .lifting import lift, same_shape
 from .lifting import stack as stack_values
@@ -171,8 +174,8 @@ def _rolled(t: Context, v: Value, shift: Any, axis: int) -> Value:
 
 
 def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Sym:
-    if mode != "constant":
-        refuse(t, f"np.pad with mode={mode!r}", "mode='constant', or np.concatenate")
+    if mode != "constant" and mode not in _SOURCES:
+        refuse(t, f"np.pad with mode={mode!r}", f"mode='constant', {', '.join(map(repr, _SOURCES))}, or np.concatenate")
     v = strong_value(t, array)
     if not rank(v):
         return Sym(v, False)
@@ -183,11 +186,43 @@ def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant
         t.check(e.lt(w, 1 << 44), "MemoryError", "Unable to allocate an array")
     new = [e.add(e.add(before, n), after) for (before, after), n in zip(widths, old)]
     check_room(t, new)
+    if mode != "constant":
+        for axis, (before, after) in enumerate(widths):
+            v = _extended(t, v, before, after, axis, mode)
+        return Sym(v, False)
     filler = promotion.as_element(t, promotion.strong(lift(t, constant_values)), dtype_of(v.type))
     if rank(filler):
         refuse(t, "np.pad with a value for each side", "one value, or np.concatenate")
     spec = [x for before, _ in widths for x in (before, e.const(1))]
     return Sym(e.set_slice(e.fill(filler, *new), v, *spec), False)
+
+
+# The index of the element that stands at ``k``, outside of an axis of size ``n``, by the mode of ``np.pad``.
+_SOURCES: dict[str, Callable[[Builder, Value, Value], Value]] = {
+    "edge": lambda e, k, n: e.maximum(e.minimum(k, e.sub(n, 1)), 0),
+    "wrap": lambda e, k, n: e.mod(k, n),
+    "reflect": lambda e, k, n: _folded(e, k, e.maximum(e.mul(e.sub(n, 1), 2), 1), 0),
+    "symmetric": lambda e, k, n: _folded(e, k, e.mul(n, 2), 1),
+}
+
+
+def _folded(e: Builder, k: Value, period: Value, gap: int) -> Value:
+    """The index of a walk to and fro; ``gap``: 1 if it stays at each end for two steps."""
+    at = e.mod(k, period)
+    return e.minimum(at, e.sub(e.sub(period, gap), at))
+
+
+def _extended(t: Context, v: Value, before: Value, after: Value, axis: int, mode: str) -> Value:
+    """The array with elements of its own on both sides of an axis."""
+    e, n = t.builder, size(t, v, axis)
+    t.check(e.or_(e.ne(n, 0), e.eq(e.or_(before, after), 0)), "ValueError",
+            f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+
+    def taken(start: Value, count: Value) -> Value:
+        places = e.add(arange(t, Sym(count, True)).value, start)
+        return getitem(t, Sym(v), (slice(None),) * axis + (Sym(_SOURCES[mode](e, places, n), False),)).value
+    sides = [(e.neg(before), before), None, (n, after)]
+    return e.concat(*(v if s is None else taken(*s) for s in sides if s is None or s[1].const != 0), axis=axis)
 
 
 def _pad_widths(t: Context, width: Any, n: int) -> list[tuple[Value, Value]]:
