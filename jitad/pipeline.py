@@ -81,6 +81,7 @@ from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.memory.covered_boxes import covered_boxes
 from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
+from .passes.memory.double_buffering import double_buffering
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
@@ -332,6 +333,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "jump_threading", _then(jump_threading, _SIMPLIFY, _CSE, _DCE)),
     ("optimized", "rare_updates", Step(rare_updates)),
     ("optimized", "array_order", Step(array_order)),
+    ("optimized", "double_buffering", Step(double_buffering)),
     ("optimized", "own_starts", Step(own_starts)),
     ("optimized", "copy_insertion", copy_insertion),
 ]
@@ -348,7 +350,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks covered_boxes
+    triangle_blocks covered_boxes double_buffering
 """.split())
 
 # Passes that every program needs; all others only improve the code.

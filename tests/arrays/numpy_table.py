@@ -150,6 +150,7 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {      # for functions with another
     "put": {"mode": ("'clip'",)}, "choose": {"mode": ("'clip'", "'wrap'")},
     "rollaxis": {"start": ("1", "-1", "9")}, "linalg.norm": {"axis": ("None", "0", "-1", "(0, 1)", "5")},
     "linalg.qr": {"mode": ("'reduced'", "'complete'", "'r'", "'nope'")}, "linalg.matrix_rank": {"tol": ("0.5",)},
+    "polyfit": {"w": ("v",), "full": TRUE, "cov": TRUE},
     "linalg.vector_norm": {"ord": ("1", "2", "np.inf", "0")},
     "asarray": {"dtype": ("None", "np.float32", "np.int64", "bool")},
 }
@@ -203,7 +204,8 @@ polysub vectors v, w; polymul vectors v, w; polydiv vectors v, w; poly vector v;
 dot product a, b; vdot product a, b; inner product a, b; outer product a, b; kron product a, b
 tensordot product a, b; einsum product "ij,jk->ik", a, b; cross vectors v, w; linalg.norm matrix m
 linalg.qr matrix m; linalg.eigh definite s; linalg.eigvalsh definite s; linalg.svd matrix m; linalg.svdvals matrix m
-linalg.pinv matrix m; linalg.lstsq system s, b; linalg.matrix_rank matrix m; linalg.cond square s
+polyfit vectors v, w, 2; linalg.pinv matrix m; linalg.lstsq system s, b; linalg.matrix_rank matrix m
+linalg.cond square s
 linalg.cholesky definite s; linalg.det square s; linalg.inv square s; linalg.matrix_power square s, 2
 linalg.multi_dot product [a, b]; linalg.slogdet square s; linalg.solve system s, b; linalg.cross vectors v, w
 linalg.diagonal matrix m; linalg.matmul product a, b; linalg.matrix_norm matrix m; linalg.matrix_transpose matrix m

@@ -679,6 +679,27 @@ def test_loops_as_short_as_the_one_around_are_left(n: int) -> None:
     assert n == 1 or text.count("\n^chunks") == 1 and "%first" not in text
 
 
+def around_each(x: Any, y: Any) -> float:
+    near = np.zeros(len(x))
+    for i in range(len(x)):
+        for j in range(len(x)):
+            d = (x[i] - x[j]) ** 2 + (y[i] - y[j]) ** 2
+            if d < 0.5:
+                near[i] += (0.5 - d) ** 3
+    return np.sum(np.log(near))
+
+
+def test_no_lanes_for_a_square_that_must_be_short() -> None:
+    """Lanes whose sums are added across need inner loops shorter than a chunk, which those of a square never are."""
+    x, y = RNG.normal(size=(2, 40))
+    fast = jit(value_and_grad(around_each, (0, 1)))
+    value, bars = fast(x, y)
+    assert value == pytest.approx(around_each(x, y), rel=1e-12)
+    for bar, expected in zip(bars, interpret(value_and_grad(around_each, (0, 1)), x, y)[1]):
+        np.testing.assert_allclose(bar, expected, rtol=1e-9, atol=1e-12)
+    assert fast.inspect("optimized", x, y).count("\n^chunks") == 1
+
+
 def factors(rates: Any, coupon: float) -> float:
     """Each row has an array of its own, to which the reverse sweep adds along slices."""
     total = 0.0

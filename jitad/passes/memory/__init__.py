@@ -12,6 +12,7 @@ Files, in reading order::
     neighbour_updates      accumulation into neighbouring elements, each loaded and stored once
     update_groups          its part that finds them
     array_order            operations on arrays ahead of the scalars between them, for common nests
+    double_buffering       the memory of an array that is dead by then, for the one that an iteration makes
     own_starts             the array with which a loop begins, copied so that the loop updates it in place
     copy_insertion         a ``copy`` where a value that is updated may still be needed; the last pass
 """

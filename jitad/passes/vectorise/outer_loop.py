@@ -129,7 +129,12 @@ def _together(func: Function, forest: LoopForest, loop: Loop, known: Counted, se
         if later is not taken and reads_rows(forest, kinds):
             later.add(loop.head)
             return True
-        chunks, *narrow = [LaneChunks(func, loop, known, kinds, width) for width in _widths(kinds, known)]
+        widths = _widths(kinds, known)
+        if short.get(known.trip, LANES) < min(widths):         # over a square, which is too small whenever it is short
+            seen.add(loop.head)
+            taken.add(loop.head)
+            return True
+        chunks, *narrow = [LaneChunks(func, loop, known, kinds, width) for width in widths]
         for each in (chunks, *narrow):
             each.run()
         sizes = sizes_to_test(loop, chunks.lanes.made)

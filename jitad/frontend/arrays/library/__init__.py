@@ -51,7 +51,7 @@ _BY_MODULE: dict[Any, str] = {
     stacked_products: "vecdot matvec vecmat",
     nan_reductions: "nanmax nanmin nanargmax nanargmin nancumsum nancumprod nanvar nanstd",
     covariance: "cov corrcoef",
-    polynomials: "polyval polyadd polysub polymul polydiv poly polyder polyint vander trim_zeros",
+    polynomials: "polyfit polyval polyadd polysub polymul polydiv poly polyder polyint vander trim_zeros",
     quantiles: "median quantile percentile nanmedian nanquantile nanpercentile",
     rearranging: "rot90 rollaxis array_split dsplit unstack resize diagflat delete insert",
     searching: "searchsorted digitize interp",

@@ -87,7 +87,8 @@ def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool =
         raise ValueError(f"Invalid norm order {ord!r} for vectors" if len(axes) == 1 else
                          "Invalid norm order for matrices.")
     if ord in (2, -2, "nuc"):
-        refuse(t, f"np.linalg.norm of a matrix with ord={ord!r}", "the Frobenius norm (ord=None)")
+        of = {2: "the largest", -2: "the smallest", "nuc": "the sum"}[ord]
+        refuse(t, f"np.linalg.norm of a matrix with ord={ord!r}", f"{of} of np.linalg.svd(a, compute_uv=False)")
     rows, columns = axes if axis is None else (axis_arg(t, i, rank(v)) for i in axis)
     summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     total = Sym(reduce(t, "sum", size_of.value, (summed,), keepdims), False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..marks import refuse
 from .convolutions import convolve
+from .singular_values import pseudo_inverse
 
 NEARLY_ZERO = 1e-8            # the absolute tolerance of ``np.allclose``, which NumPy applies to remainders
 
@@ -19,6 +20,36 @@ def polyval(p: Any, x: Any) -> Any:
     for c in coefficients:
         y = y * x + c
     return y
+
+
+def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+    """The coefficients of least squares: powers of ``x`` with columns of length 1, times their pseudo-inverse."""
+    if full or cov:
+        refuse("`np.polyfit` with full= or cov=", "np.linalg.lstsq of np.vander")
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    x, y = np.asarray(x) + 0.0, np.asarray(y) + 0.0
+    if x.ndim != 1:
+        raise TypeError("expected 1D vector for x")
+    if len(x) == 0:
+        raise TypeError("expected non-empty vector for x")
+    if y.ndim < 1 or y.ndim > 2:
+        raise TypeError("expected 1D or 2D array for y")
+    if len(x) != len(y):
+        raise TypeError("expected x and y to have same length")
+    powers = np.vander(x, int(deg) + 1)
+    if w is not None:
+        w = np.asarray(w) + 0.0
+        if w.ndim != 1:
+            raise TypeError("expected a 1-d array for weights")
+        if len(w) != len(y):
+            raise TypeError("expected w and y to have the same length")
+        powers = powers * w[:, None]
+        y = y * (w if y.ndim == 1 else w[:, None])
+    lengths = np.sqrt(np.sum(powers * powers, axis=0))
+    least = len(x) * np.finfo(x.dtype).eps if rcond is None else rcond
+    found = pseudo_inverse(powers / lengths, least) @ y
+    return found / (lengths if y.ndim == 1 else lengths[:, None])
 
 
 def polyadd(a1: Any, a2: Any) -> Any:
