@@ -254,7 +254,8 @@ class _Planner:
                 return False
         if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
-        if len(sites) > 1 and op.name not in INDEX_MAPS and sum(map(is_full, op.operands)) > 1:
+        if len(sites) > 1 and op.name not in INDEX_MAPS and sum(
+                is_full(x) and not self._spreads(x, v) for x in op.operands) > 1:
             return False
         if len(sites) == 1 and self._reads_what_is_updated(v, *sites):
             return False
