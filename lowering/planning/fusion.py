@@ -254,7 +254,7 @@ class _Planner:
                 return False
         if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
-        if len(sites) > 1 and op.name not in INDEX_MAPS and sum(map(is_full, op.operands)) > 1:
+        if len(sites) > 1 and op.name not in INDEX_MAPS and sum(self._costs_a_load(x, v) for x in op.operands) > 1:
             return False
         if len(sites) == 1 and self._reads_what_is_updated(v, *sites):
             return False
@@ -265,6 +265,14 @@ class _Planner:
         if not overwritten:
             return True
         return len(sites) == 1 and all(reads_own_places(s, v, self.plan.lazy, self.roots) for s in sites)
+
+    def _costs_a_load(self, x: Value, v: Value) -> bool:
+        """True if each element of ``v`` loads one of the operand ``x``; one that is smaller stays in the cache."""
+        view = x.op
+        while view is not None and view.name in ("reshape", "as_type"):
+            view = view.operands[0].op
+        is_strided = view is not None and view.name in ("slice", "transpose")
+        return is_full(x) and (is_strided or not self._spreads(x, v))
 
     def _overwritten(self, op: Op, here: int, last: int) -> list[int]:
         """The positions of updates, after ``here`` and up to ``last``, of what ``op`` reads."""

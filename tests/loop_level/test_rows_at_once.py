@@ -17,7 +17,8 @@ ALONG_FIRST: list[Callable[[Any], Any]] = [
     lambda x: np.mean(x, axis=0), lambda x: np.var(x, axis=0), lambda x: np.sum(np.exp(x), axis=0)]
 OF_THREE: list[Callable[[Any], Any]] = [
     lambda x: np.sum(x, axis=1), lambda x: np.max(x, axis=(0, 1)), lambda x: np.sum(x, axis=(0, 2)),
-    lambda x: np.min(x, axis=0), lambda x: np.argmax(x, axis=1)]
+    lambda x: np.min(x, axis=0), lambda x: np.argmax(x, axis=1), lambda x: np.sum(x, axis=0),
+    lambda x: np.prod(x * 2 - x[:, :1], axis=0), lambda x: np.sum(x[:, :, None] * x[:, :, :, None], axis=0)]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
@@ -58,3 +59,18 @@ def test_signed_zeros() -> None:
     x = np.full((9, 3), -0.0)
     assert not np.signbit(jit(ALONG_FIRST[0])(x)).any()
     assert not np.signbit(ALONG_FIRST[0](x)).any()
+
+
+def spread(x: Any) -> Any:
+    d = x[:, None, :] - x[None, :, :]
+    return np.sum(np.exp(-np.sum(d ** 2, axis=2)))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 8])
+def test_sums_of_a_derivative(columns: int) -> None:
+    """The adjoint of differences between rows is added up along the first axis, and along the second."""
+    x = np.random.default_rng(0).normal(size=(11, columns))
+    f = jit(spread, grad=True)
+    d = x[:, None] - x
+    expected = -4 * np.sum(np.exp(-np.sum(d ** 2, axis=2))[:, :, None] * d, axis=1)
+    np.testing.assert_allclose(f.grad(x), expected, rtol=1e-11, atol=1e-13)

@@ -56,9 +56,15 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
     inner = range(tail, len(extent))
     buffer = fn.values[op.result] = fn.destination(op.result)
     _set_all(fn, buffer, fn.shape(op.result), identity(fn, op.name, t))
+    along = max(axis for axis in axes if axis < tail)
+    n, none, others = extent[along], fn.size(0), extent[along + 1:tail]
+    before, row = fn.nest, _row(fn, source, others) if along == 0 and not inner else None
+    if row is not None:
+        others, buffer = [row], fn.writer.do("reshape", [buffer, row]).result
+        fn.nest = fn.writer.block, fn.mul(n, row), {}
 
     def element(at: Sequence[Value], elements: Elements) -> Value:
-        place = Place(tuple(at))
+        place = Place(tuple(at)) if row is None else Place((), fn.add(fn.mul(at[0], row), at[1]))
         return _partial(fn, op, inner, place) if inner else elements.get(source, place)
 
     def rows(first: Value, number: int, count: Value) -> None:
@@ -68,25 +74,34 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
             start, elements = fn.add(first, fn.mul(place.at[along], fn.size(number))), Elements(fn)
             found = [element([*place.at[:along], fn.add(start, fn.size(k)), *place.at[along + 1:]], elements)
                      for k in range(number)]
-            fn.store(_all_of(fn, op.name, [fn.load(buffer, kept), *found]), buffer, kept)
+            fn.store(_all_of(fn, op, [fn.load(buffer, kept), *found]), buffer, kept)
             return []
-        nest(fn, [*extent[:along], count, *extent[along + 1:tail]], body, independent=False)
+        nest(fn, [*extent[:along], count, *others], body, independent=False)
 
-    along = max(axis for axis in axes if axis < tail)
-    n, none = extent[along], fn.size(0)
     number = _rows_at_once(fn, source, len(axes)) if not inner else 1
     if number == 1 or (n.const is not None and n.const < number):
         rows(none, 1, n)
-        return
-    groups = fn.writer.emit("floordiv", n, fn.size(number))
-    done = fn.mul(groups, fn.size(number))
-    rows(none, number, groups)
-    rows(done, 1, fn.writer.emit("sub", n, done))
+    else:
+        groups = fn.writer.emit("floordiv", n, fn.size(number))
+        done = fn.mul(groups, fn.size(number))
+        rows(none, number, groups)
+        rows(done, 1, fn.writer.emit("sub", n, done))
+    fn.nest = before
 
 
-def _all_of(fn: State, name: str, values: list[Value]) -> Value:
-    """The reduction of a few values: of floats a sum is in order, as in NumPy; else pairs are combined beside."""
-    if name in ("sum", "prod") and dtype_of(values[0].type).is_float and len(values) > 2:
+def _row(fn: State, source: Value, sizes: Sequence[Value]) -> Value | None:
+    """The size of the axes behind the first, if a single loop can walk along them."""
+    assert isinstance(source.type, Array)
+    return fn.product(sizes) if len(sizes) > 1 and can_be_flat(fn, [source], source.type) else None
+
+
+def _all_of(fn: State, op: Op, values: list[Value]) -> Value:
+    """The reduction of a few values: of floats a sum is in order, as in NumPy; else pairs are combined beside.
+
+    So are the sums of a derivative, whose order is free.
+    """
+    name = op.name
+    if name in ("sum", "prod") and dtype_of(values[0].type).is_float and len(values) > 2 and not op.attrs.get("acc"):
         return reduce(lambda x, y: fn.writer.do(COMBINE[name], [x, y]).result, values)
     while len(values) > 2:
         first, *rest = values
