@@ -532,6 +532,22 @@ def test_lists_of_arrays(f: Callable[[Any], Any]) -> None:
     check_grads(compiled, (a,), order=1)
 
 
+def starred(a: Any) -> Any:
+    first, *middle, last = a
+    *rest, _, end = a
+    return first * last + sum(middle) * len(rest) + end
+
+
+def test_what_a_star_takes_of_an_array() -> None:
+    a = np.random.default_rng(4).normal(size=7)
+    f = jit(starred, grad=True)
+    for n in (7, 3, 2):
+        assert math.isclose(f(a[:n]), starred(a[:n]), rel_tol=1e-13)
+    check_grads(f, (a,), order=1)
+    with pytest.raises(ValueError, match=r"not enough values to unpack \(expected at least 2, got 1\)"):
+        f(a[:1])
+
+
 def test_a_list_of_an_array_does_not_change_with_it() -> None:
     def f(a: Any) -> Any:
         before, a = list(a), a.copy()

@@ -157,7 +157,7 @@ def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
     return iteration.stream(t, Zip, *columns)
 
 
-def _list(t: Trace, v: Any = ()) -> ListObj | LongList:
+def _list(t: Trace, v: Any = ()) -> Any:
     if isinstance(v, LongList):
         return v
     if isinstance(v, Generator):
