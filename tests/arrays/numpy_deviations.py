@@ -20,7 +20,7 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     "cross": ("anything but vectors of 3", "another axis than the last"), "fill_diagonal": ("anything but a matrix",),
     **dict.fromkeys(("gcd.reduce", "lcm.reduce", "trim_zeros"), ("anything but a vector",)),
     **dict.fromkeys(("linalg.svd", "linalg.pinv", "linalg.matrix_rank"), ("with hermitian=True",)),
-    "polyfit": ("with full= or cov=",),
+    "polyfit": ("with full= or cov=",), **dict.fromkeys(("ndindex", "ndenumerate"), ("a map as a result",)),
     **dict.fromkeys(("linalg.norm", "linalg.matrix_norm"), ("a matrix with ord=",)),
     "nan_to_num": ("copy=False",), "pad": ("np.pad with mode=",),
     "fromiter": ("the argument `iter`",), "add.at": ("which NumPy adds in float64",),

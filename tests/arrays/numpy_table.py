@@ -203,6 +203,7 @@ histogram_bin_edges array a; convolve vectors v, w; correlate vectors v, w; poly
 polysub vectors v, w; polymul vectors v, w; polydiv vectors v, w; poly vector v; polyder vector v; polyint vector v
 dot product a, b; vdot product a, b; inner product a, b; outer product a, b; kron product a, b
 tensordot product a, b; einsum product "ij,jk->ik", a, b; cross vectors v, w; linalg.norm matrix m
+ndindex none 2, 3; ndenumerate array a
 linalg.qr matrix m; linalg.eigh definite s; linalg.eigvalsh definite s; linalg.svd matrix m; linalg.svdvals matrix m
 polyfit vectors v, w, 2; linalg.pinv matrix m; linalg.lstsq system s, b; linalg.matrix_rank matrix m
 linalg.cond square s

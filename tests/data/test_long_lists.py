@@ -516,6 +516,46 @@ def test_gradients_of_comprehensions() -> None:
     assert same(back([1.0] * N)[0], [2 * x for x in FLOATS])
 
 
+LISTED: list[Callable[[Any], Any]] = [
+    lambda a: sum(sorted(a)[:2]), lambda a: sorted(a, reverse=True)[0] - sorted(a)[0],
+    lambda a: sum(list(x * 2 for x in a if x > 0)), lambda a: sum(x * y for x, y in list(zip(a, a[1:]))),
+    lambda a: list(map(lambda x: x * x, a))[-1] * len(list(a)), lambda a: sorted(x * x for x in a)[1],
+    lambda a: list(range(len(a)))[2] * a[0], lambda a: np.sum(np.array(list(a)) * a)]
+
+
+@pytest.mark.parametrize("f", LISTED, ids=range(len(LISTED)))
+def test_lists_of_arrays(f: Callable[[Any], Any]) -> None:
+    a = np.random.default_rng(4).normal(size=7)
+    compiled = jit(f, grad=True)
+    for n in (7, 4):
+        assert math.isclose(compiled(a[:n]), f(a[:n]), rel_tol=1e-13)
+    check_grads(compiled, (a,), order=1)
+
+
+def starred(a: Any) -> Any:
+    first, *middle, last = a
+    *rest, _, end = a
+    return first * last + sum(middle) * len(rest) + end
+
+
+def test_what_a_star_takes_of_an_array() -> None:
+    a = np.random.default_rng(4).normal(size=7)
+    f = jit(starred, grad=True)
+    for n in (7, 3, 2):
+        assert math.isclose(f(a[:n]), starred(a[:n]), rel_tol=1e-13)
+    check_grads(f, (a,), order=1)
+    with pytest.raises(ValueError, match=r"not enough values to unpack \(expected at least 2, got 1\)"):
+        f(a[:1])
+
+
+def test_a_list_of_an_array_does_not_change_with_it() -> None:
+    def f(a: Any) -> Any:
+        before, a = list(a), a.copy()
+        a[0] = 9.0
+        return before[0]
+    assert jit(f)(np.ones(3)) == 1.0
+
+
 # --- constants --------------------------------------------------------------------------------------
 
 def weighted(x):

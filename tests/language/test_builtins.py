@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from jitad import jit
+from jitad.testing import check_grads
 from tests import tracing
 from tests.small_programs import Program, check, check_compiled, refuses
 
@@ -642,3 +643,27 @@ def test_numbers_are_no_sequences(fun):
     else:
         assert jit(fun)(0.5, 1) is expected or jit(fun)(0.5, 1) == expected
     np.testing.assert_array_equal(jit(lambda a: a[0] == (1.0, 2.0))(np.ones(2)), [True, False])
+
+
+def of_all_indices(a: Any) -> Any:
+    total, places = 0.0, np.zeros_like(a)
+    for i, j in np.ndindex(a.shape):
+        total += a[i, j] * (i + 2 * j)
+    for at, x in np.ndenumerate(a):
+        if x < 0:
+            continue
+        places[at] = x * at[1]
+        if at == (2, 1):
+            break
+    for k, (i, j) in enumerate(np.ndindex(2, 3)):
+        total += k * i + j
+    return total + np.sum(places ** 2) + sum(1 for _ in np.ndindex(())) + sum(1 for _ in np.ndindex(2, 0))
+
+
+def test_indices_of_a_shape() -> None:
+    a = np.random.default_rng(5).normal(size=(4, 3))
+    f = jit(of_all_indices, grad=True)
+    assert f(a) == pytest.approx(of_all_indices(a), rel=1e-14)
+    check_grads(f, (a,), order=1)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        jit(lambda n: sum(1 for _ in np.ndindex(n, 2)))(-1)

@@ -259,7 +259,6 @@ def test_gradient_for_an_array() -> None:
 
 
 def test_refused() -> None:
-    refuses(lambda x: list(map(lambda v: v * x, some(x)))[0], "a list or tuple of a length", "np.zeros")
     refuses(lambda x: tuple(zip(some(x), A))[0][0], "a list or tuple of a length", "np.zeros")
 
 

@@ -174,6 +174,11 @@ def is_walked(t: Trace, v: Any) -> bool:
     return long or iteration.known_count(t, v) is None
 
 
+def listed(items: Any) -> Any:
+    """``list(items)``; it is traced."""
+    return [x for x in items]
+
+
 class Made:
     """A flattened element of a comprehension.
 

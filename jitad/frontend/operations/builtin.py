@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import NOWHERE, Loc
 from ..arrays.rules import promotion
-from ..objects import attributes, containers, iteration, refusals, special_methods
+from ..objects import attributes, containers, iteration, long_lists, refusals, special_methods
 from ..objects.long_lists import LongList
 from ..syntax import virtualise
 from ..syntax.comprehensions import Generator
@@ -157,8 +157,12 @@ def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
     return iteration.stream(t, Zip, *columns)
 
 
-def _list(t: Trace, v: Any = ()) -> ListObj | LongList:
-    return v if isinstance(v, LongList) else t.new_list(t.iterate(v))
+def _list(t: Trace, v: Any = ()) -> Any:
+    if isinstance(v, LongList):
+        return v
+    if isinstance(v, Generator):
+        return v.listed()
+    return t.call(long_lists.listed, v) if long_lists.is_walked(t, v) else t.new_list(t.iterate(v))
 
 
 def _tuple(t: Trace, v: Any = ()) -> tuple[Any, ...]:

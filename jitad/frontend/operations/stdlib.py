@@ -22,6 +22,7 @@ from ..captured.user_classes import is_user_class
 from ..columns.recursive_types import family_of
 from ..objects import containers, iteration, special_methods
 from ..objects.long_lists import LongList
+from ..syntax.comprehensions import Generator
 from ..values.closures import Stream
 from ..values.lattice import is_scalar, rebuild
 from ..values.protocol import Trace
@@ -215,6 +216,8 @@ def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = Fal
 
 
 def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    if key is None and (isinstance(v, Generator) or iteration.is_counted(v) and iteration.known_count(t, v) is None):
+        v = t.call(list, v)
     if isinstance(v, LongList) and key is None and isinstance(reverse, bool) and v.holds_numbers():
         return v.sorted(t, reverse)
     if iteration.is_counted(v) and iteration.known_count(t, v) is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import Loc
-from ...ir.graph import ExcInfo, Operand
+from ...ir.graph import ExcInfo, Operand, Value
 from ...ir.types import I64, Array
 from ..arrays import library, table, views
 from ..arrays.library.manipulation import joining
@@ -185,6 +185,8 @@ class Elements(Trace):
             return list(self.over(v, lambda x: tuple(self.unpack(x, n, star, loc))))
         if isinstance(v, ArrayRef):
             items = self._unpack_array(v, n, star)
+            if len(items) == n and star is not None and isinstance(items[star], LongList):
+                return items
         elif isinstance(v, (Sym, Fn)) or v is None or is_number(v):
             raise TypeError(f"cannot unpack non-iterable {type(containers.sample(v)).__name__} object")
         else:
@@ -202,18 +204,29 @@ class Elements(Trace):
         return [*items[:star], middle, *items[len(items) - tail:]]
 
     def _unpack_array(self, v: ArrayRef, n: int, star: int | None) -> list[Any]:
-        """``x, y = a``: the length is checked at run time if it is not known."""
+        """``x, y = a``: the length is checked at run time if it is not known; what a star takes is a long list then."""
         a = self.read(v)
         assert isinstance(a.type, Array)
         size = self.builder.dim(a.value, axis=0)
         if star is not None:
             if size.const is None:
-                self.unsupported("unpacks an array of a length that is only known at run time into a list",
-                                 "slices: `a[0], a[1:-1], a[-1]`")
+                return self._unpack_long(v, size, n, star)
             n = size.const
         message = f"cannot unpack an array of length {{}} into {n} names"
         self.check(self.builder.eq(size, n), "ValueError", message, size)
         return [views.element(self, v, self.sym(i)) for i in range(n)]
+
+    def _unpack_long(self, v: ArrayRef, size: Value, n: int, star: int) -> list[Any]:
+        if not isinstance(t := self.read(v).type, Array) or t.rank > 1:
+            self.unsupported("unpacks an array of a length that is only known at run time into a list of arrays",
+                             "slices: `a[0], a[1:-1], a[-1]`")
+        b, behind = self.builder, n - 1 - star
+        message = f"not enough values to unpack (expected at least {n - 1}, got {{}})"
+        self.check(b.ge(size, n - 1), "ValueError", message, size)
+        end = b.sub(size, behind)
+        middle = self.call(list, self.getitem(v, slice(star, Sym(end, True))))
+        return [*(views.element(self, v, self.sym(i)) for i in range(star)), middle,
+                *(views.element(self, v, Sym(b.add(end, i), True)) for i in range(behind))]
 
     def mapping(self, v: Any) -> dict[str, Any]:
         return dict(self.contents(v)) if isinstance(v, DictObj) else {k: self.lift(x) for k, x in dict(v).items()}

@@ -136,6 +136,12 @@ class Generator:
         self.f.t.state[self.begun] = True
         return found
 
+    def listed(self) -> Any:
+        """``list`` of it, which is a long list where that of a comprehension is."""
+        found = _list(self.f, self.clauses, self.element, self._begin())
+        self.f.t.state[self.begun] = True
+        return found
+
     def given_away(self) -> list[Any]:
         """The elements, for a function that may consume only some of them."""
         found = self.items()

@@ -60,7 +60,7 @@ def _fold_into_memory(fn: State, op: Op, tail: int) -> None:
     n, none, others = extent[along], fn.size(0), extent[along + 1:tail]
     before, row = fn.nest, _row(fn, source, others) if along == 0 and not inner else None
     if row is not None:
-        others, buffer = [row], fn.writer.do("reshape", [buffer, row]).result
+        others, buffer = (row,), fn.writer.do("reshape", [buffer, row]).result
         fn.nest = fn.writer.block, fn.mul(n, row), {}
 
     def element(at: Sequence[Value], elements: Elements) -> Value:

@@ -45,8 +45,8 @@ _BY_MODULE: dict[Any, str] = {
     differences: "gradient ediff1d unwrap cumulative_sum cumulative_prod",
     floating: "signbit isposinf isneginf isreal iscomplex imag angle asarray_chkfinite modf ldexp frexp spacing "
               "nextafter gcd lcm",
-    grids: "geomspace indices fromfunction ix_ tril_indices triu_indices tril_indices_from triu_indices_from "
-           "diag_indices diag_indices_from unravel_index ravel_multi_index",
+    grids: "geomspace indices ndindex ndenumerate fromfunction ix_ tril_indices triu_indices tril_indices_from "
+           "triu_indices_from diag_indices diag_indices_from unravel_index ravel_multi_index",
     joining: "atleast_3d block dstack",
     stacked_products: "vecdot matvec vecmat",
     nan_reductions: "nanmax nanmin nanargmax nanargmin nancumsum nancumprod nanvar nanstd",

@@ -1,4 +1,7 @@
-"""Index arrays: grids, triangles, diagonals, conversion of flat and multi-dimensional indices; ``np.geomspace``."""
+"""Index arrays: grids, triangles, diagonals, conversion of flat and multi-dimensional indices; ``np.geomspace``.
+
+``np.ndindex`` and ``np.ndenumerate`` walk over all indices of a shape.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,32 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     if len(grids) == 0:
         return np.zeros((0,), dtype)
     return np.stack([np.broadcast_to(g, dimensions) for g in grids])
+
+
+def ndindex(*shape: Any) -> Any:
+    """All indices of a shape in C order, each a tuple."""
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    n = 1
+    for m in sizes:
+        if m < 0:
+            raise ValueError("negative dimensions are not allowed")
+        n *= m
+    return map(lambda k: _index(k, sizes), range(n))
+
+
+def ndenumerate(arr: Any) -> Any:
+    """The indices of an array in C order, each with its element."""
+    arr = np.asarray(arr)
+    flat = arr.reshape(-1)
+    return map(lambda k: (_index(k, arr.shape), flat[k]), range(arr.size))
+
+
+def _index(k: Any, sizes: Any) -> Any:
+    at = []
+    for m in sizes[::-1]:
+        at.append(k % m)
+        k //= m
+    return tuple(at[::-1])
 
 
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
