@@ -222,11 +222,11 @@ class Alarm(Exception):
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """A context that raises ``Alarm`` after this time."""
+    """A context that raises ``Alarm`` after this time, and again each second: one in a ``__del__`` is lost."""
     def handler(number: int, frame: Any) -> None:
         raise Alarm
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
