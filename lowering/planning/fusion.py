@@ -38,6 +38,7 @@ from .op_traits import (
     is_flat,
     is_full,
     is_gather,
+    is_strided,
     is_transcendental,
     is_turned,
     same_axes,
@@ -268,11 +269,7 @@ class _Planner:
 
     def _costs_a_load(self, x: Value, v: Value) -> bool:
         """True if each element of ``v`` loads one of the operand ``x``; one that is smaller stays in the cache."""
-        view = x.op
-        while view is not None and view.name in ("reshape", "as_type"):
-            view = view.operands[0].op
-        is_strided = view is not None and view.name in ("slice", "transpose")
-        return is_full(x) and (is_strided or not self._spreads(x, v))
+        return is_full(x) and (is_strided(x) or not self._spreads(x, v))
 
     def _overwritten(self, op: Op, here: int, last: int) -> list[int]:
         """The positions of updates, after ``here`` and up to ``last``, of what ``op`` reads."""

@@ -115,6 +115,14 @@ def is_full(v: Value) -> bool:
     return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
 
 
+def is_strided(v: Value) -> bool:
+    """True if ``v`` is a part of an array, or has its axes in another order."""
+    op = v.op
+    while op is not None and op.name in ("reshape", "as_type"):
+        op = op.operands[0].op
+    return op is not None and op.name in ("slice", "transpose")
+
+
 def is_called(op: Op) -> bool:
     """True for a function without a vector version, as ``lgamma``: the loop that calls it is not vectorised."""
     return op.name in _CALLED

@@ -204,16 +204,18 @@ class Made:
     def _check(self, t: Trace, v: Any) -> None:
         if isinstance(v, Obj):
             if v in self._before or not isinstance(v, (ListObj, DictObj, Instance)):
-                t.unsupported(f"a list of a length that is only known at run time of {containers.describe(v)}",
-                              "an array, filled in a loop")
+                self._refuse(t, v)
             content = t.contents(v)
             v = tuple(content.values() if isinstance(content, dict) else content)
         if isinstance(v, tuple):
             for x in v:
                 self._check(t, x)
         elif not (is_scalar(v) or v is None or isinstance(v, str)):
-            t.unsupported(f"a list of a length that is only known at run time of {containers.describe(v)}",
-                          "an array, filled in a loop")
+            self._refuse(t, v)
+
+    def _refuse(self, t: Trace, v: Any) -> NoReturn:
+        t.unsupported("a list of a length that is only known at run time, each element "
+                      + containers.describe(v), "an array, filled in a loop")
 
     def listed(self, t: Trace, stacks: Sequence[Any]) -> LongList:
         """The list with these columns; if elements may be dropped, their number comes first in ``stacks``."""

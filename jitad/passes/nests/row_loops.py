@@ -86,7 +86,7 @@ class _Pairs:
             compare_their_own(self.full, [op for op in reductions if op.name != "sum"], module)
 
     def outside(self) -> list[Value]:
-        """What the pairs are computed from, as it stands before the loop."""
+        """The arrays from which the pairs are computed, as they stand before the loop."""
         return [v for op in self.full for v in op.operands if v.op is None or not self.has(v.op)]
 
     def _enter(self, op: Op) -> None:

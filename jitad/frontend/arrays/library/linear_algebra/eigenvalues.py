@@ -16,7 +16,7 @@ from numpy.linalg import LinAlgError
 from ....callables.custom import custom_vjp
 from ..marks import in_range
 from .orthogonal import reflect, reflector, scale_of
-from .solving import matrices
+from .solving import each, matrices
 
 EighResult = type(np.linalg.eigh(np.ones((1, 1))))
 MOST_STEPS = 50
@@ -29,7 +29,8 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    return values_of_each(triangle_of(a, UPLO))
+    a = triangle_of(a, UPLO)
+    return each(eigenvalues, a, a.shape[-1:])
 
 
 def triangle_of(a: Any, uplo: str) -> Any:
@@ -47,15 +48,6 @@ def of_each(a: Any) -> Any:
     for i in range(len(a)):
         w[i], v[i] = of_each(a[i])
     return w, v
-
-
-def values_of_each(a: Any) -> Any:
-    if a.ndim == 2:
-        return eigenvalues(a)
-    w = np.empty(a.shape[:-1], a.dtype)
-    for i in range(len(a)):
-        w[i] = values_of_each(a[i])
-    return w
 
 
 # --- the decomposition --------------------------------------------------------------------------------
@@ -179,11 +171,14 @@ def eigenvalues(a: Any) -> Any:
     return diagonalised(a, False)[0]
 
 
+def inverted(x: Any) -> Any:
+    """1 / x, and 0 where x is 0."""
+    return np.where(x == 0, 0, 1 / np.where(x == 0, 1, x))
+
+
 def apart(w: Any) -> Any:
     """1 / (w[j] - w[i]), and 0 where they are equal."""
-    gaps = w - w[:, None]
-    same = gaps == 0
-    return np.where(same, 0, 1 / np.where(same, 1, gaps))
+    return inverted(w - w[:, None])
 
 
 def folded(bar: Any) -> Any:

@@ -11,12 +11,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from ....callables.custom import custom_vjp
 from ..marks import in_range, refuse
 from .factorisations import solved_lower
-from .solving import floats
+from .solving import each, rectangles
 
 QRResult = type(np.linalg.qr(np.ones((1, 1))))
 
@@ -27,21 +26,10 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         if mode == "raw":
             refuse("`np.linalg.qr` with mode='raw'", "mode='complete'")
         raise ValueError(f"Unrecognized mode '{mode}'")
-    a = floats(a)
-    if a.ndim < 2:
-        raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    a = rectangles(a)
     if mode == "r":
-        return triangles(a)
+        return each(lambda m: factors(m, False)[1], a, (min(a.shape[-2], a.shape[-1]), a.shape[-1]))
     return QRResult(*factors_of_each(a, mode == "complete"))
-
-
-def triangles(a: Any) -> Any:
-    if a.ndim == 2:
-        return factors(a, False)[1]
-    out = np.empty((*a.shape[:-2], min(a.shape[-2], a.shape[-1]), a.shape[-1]), a.dtype)
-    for i in range(len(a)):
-        out[i] = triangles(a[i])
-    return out
 
 
 def factors_of_each(a: Any, complete: bool) -> Any:

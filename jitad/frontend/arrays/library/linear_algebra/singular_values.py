@@ -15,17 +15,11 @@ from numpy.linalg import LinAlgError
 from ....callables.custom import custom_vjp
 from ..marks import constant, refuse
 from .bidiagonal import decomposed
+from .eigenvalues import inverted
 from .orthogonal import householder
-from .solving import floats, inv
+from .solving import each, floats, inv, rectangles
 
 SVDResult = type(np.linalg.svd(np.ones((1, 1))))
-
-
-def rows_and_columns(a: Any) -> Any:
-    a = floats(a)
-    if a.ndim < 2:
-        raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
-    return a
 
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
@@ -35,12 +29,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     """
     if hermitian:
         refuse("`np.linalg.svd` with hermitian=True", "np.linalg.eigh")
-    a = rows_and_columns(a)
+    a = rectangles(a)
     return SVDResult(*of_each(a, full_matrices)) if compute_uv else values_of_each(a)
 
 
 def svdvals(x: Any, /) -> Any:
-    return values_of_each(rows_and_columns(x))
+    return values_of_each(rectangles(x))
 
 
 def of_each(a: Any, full: bool) -> Any:
@@ -57,12 +51,7 @@ def of_each(a: Any, full: bool) -> Any:
 
 
 def values_of_each(a: Any) -> Any:
-    if a.ndim == 2:
-        return singular_values(a)
-    s = np.empty((*a.shape[:-2], min(a.shape[-2], a.shape[-1])), a.dtype)
-    for i in range(len(a)):
-        s[i] = values_of_each(a[i])
-    return s
+    return each(singular_values, a, (min(a.shape[-2], a.shape[-1]),))
 
 
 def whole(u: Any, s: Any, vt: Any) -> Any:
@@ -88,11 +77,6 @@ def triplets(a: Any) -> Any:
 @custom_vjp
 def singular_values(a: Any) -> Any:
     return decomposed(a, False)[0]
-
-
-def inverted(x: Any) -> Any:
-    """1 / x, and 0 where x is 0."""
-    return np.where(x == 0, 0, 1 / np.where(x == 0, 1, x))
 
 
 def apart(s: Any) -> Any:
@@ -179,14 +163,9 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
         rcond = rtol
     if hermitian:
         refuse("`np.linalg.pinv` with hermitian=True", "the same without it")
-    a = rows_and_columns(a)
+    a = rectangles(a)
     least = 1e-15 if rcond is None else rcond
-    if a.ndim == 2:
-        return pseudo_inverse(a, least)
-    out = np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    for i in range(len(a)):
-        out[i] = pinv(a[i], least)
-    return out
+    return each(lambda m: pseudo_inverse(m, least), a, (a.shape[-1], a.shape[-2]))
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
@@ -231,7 +210,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 def cond(x: Any, p: Any = None) -> Any:
     """The ratio of the largest to the smallest singular value; with ``p``, the norm of A times that of its inverse."""
-    x = rows_and_columns(x)
+    x = rectangles(x)
     if x.size == 0 and x.shape[-1] * x.shape[-2] == 0:
         raise LinAlgError("cond is not defined on empty arrays")
     if p is None or p == 2 or p == -2:

@@ -21,32 +21,29 @@ def floats(a: Any) -> Any:
     return a if np.issubdtype(a.dtype, np.floating) else a.astype(float)
 
 
-def matrices(a: Any) -> Any:
+def rectangles(a: Any) -> Any:
+    """One matrix of floats, or a stack of matrices."""
     a = floats(a)
     if a.ndim < 2:
         raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    return a
+
+
+def matrices(a: Any) -> Any:
+    """One square matrix of floats, or a stack of them."""
+    a = rectangles(a)
     if a.shape[-1] != a.shape[-2]:
         raise LinAlgError("Last 2 dimensions of the array must be square")
     return a
 
 
-def each(fun: Callable[[Any], Any], a: Any) -> Any:
-    """Applies ``fun``, which returns a matrix of the same shape, to a matrix or to each matrix of a stack."""
+def each(fun: Callable[[Any], Any], a: Any, shape: Any) -> Any:
+    """Applies ``fun``, whose result has this shape, to a matrix or to each matrix of a stack."""
     if a.ndim == 2:
         return fun(a)
-    out = np.empty(a.shape, a.dtype)
+    out = np.empty(a.shape[:-2] + shape, a.dtype)
     for i in range(len(a)):
-        out[i] = each(fun, a[i])
-    return out
-
-
-def number_of_each(fun: Callable[[Any], Any], a: Any) -> Any:
-    """Applies ``fun``, which returns a scalar, to a matrix or to each matrix of a stack."""
-    if a.ndim == 2:
-        return fun(a)
-    out = np.empty(a.shape[:-2], a.dtype)
-    for i in range(len(a)):
-        out[i] = number_of_each(fun, a[i])
+        out[i] = each(fun, a[i], shape)
     return out
 
 
@@ -101,7 +98,8 @@ def regular(a: Any) -> Any:
 
 
 def inv(a: Any) -> Any:
-    return each(inverse, matrices(a))
+    a = matrices(a)
+    return each(inverse, a, a.shape[-2:])
 
 
 def inverse(a: Any) -> Any:
@@ -112,7 +110,7 @@ def inverse(a: Any) -> Any:
 # --- determinants -----------------------------------------------------------------------------------
 
 def det(a: Any) -> Any:
-    return number_of_each(det_one, matrices(a))
+    return each(det_one, matrices(a), ())
 
 
 def det_one(a: Any) -> Any:
@@ -138,8 +136,8 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """L with L Lᵀ = A, from the lower triangle of ``a``; with ``upper``, Lᵀ from the upper triangle."""
     a = matrices(a)
     if upper:
-        return np.swapaxes(each(cholesky_one, np.swapaxes(a, -1, -2)), -1, -2)
-    return each(cholesky_one, a)
+        return np.swapaxes(each(cholesky_one, np.swapaxes(a, -1, -2), a.shape[-2:]), -1, -2)
+    return each(cholesky_one, a, a.shape[-2:])
 
 
 def cholesky_one(a: Any) -> Any:

@@ -42,10 +42,11 @@ def ndenumerate(arr: Any) -> Any:
 
 
 def _index(k: Any, sizes: Any) -> Any:
+    """The indices of an offset in C order."""
     at = []
     for m in sizes[::-1]:
         at.append(k % m)
-        k //= m
+        k = k // m
     return tuple(at[::-1])
 
 
@@ -122,11 +123,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     for n in shape:
         size *= n
     _check_flat(np.ravel(rest), size)
-    out = []
-    for n in shape if order == "F" else reversed(shape):
-        out.append(rest % n)
-        rest = rest // n
-    return tuple(out) if order == "F" else tuple(reversed(out))
+    return _index(rest, shape[::-1])[::-1] if order == "F" else _index(rest, shape)
 
 
 def _integers(places: Any) -> Any:
