@@ -190,7 +190,7 @@ class Elements(Trace):
         elif isinstance(v, (Sym, Fn)) or v is None or is_number(v):
             raise TypeError(f"cannot unpack non-iterable {type(containers.sample(v)).__name__} object")
         else:
-            items = list(v) if type(v) is tuple else self.iterate(v)
+            items = list(v) if type(v) is tuple else iteration.unpacked(self, v, n if star is None else None)
         if star is None:
             if len(items) > n:
                 self.raise_("ValueError", f"too many values to unpack (expected {n})")
