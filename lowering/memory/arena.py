@@ -283,7 +283,8 @@ def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequenc
                   settled: int = 0) -> list[Buffer]:
     """Call a routine of ``arena_runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
 
-    ``settled``: the word of ``state`` with the top up to which there is nothing to release.  Without arrays the top is set back to the mark inline, and ``state`` is a register.
+    ``settled``: the word of ``state`` with the top up to which there is nothing to release.  Without arrays the top is
+    set back to the mark inline, and ``state`` is a register.
     """
     code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
     mark = code.load("i64", code.address("i8", state, 8 * settled) if buffers and settled else state)

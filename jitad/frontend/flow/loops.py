@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import Loc
 from ...ir.graph import Block, Value
 from ...ir.types import F32, I64
-from ..objects import growing_lists, iteration, long_lists, special_methods
+from ..objects import growing_lists, iteration, list_changes, long_lists, special_methods
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Tagged, View
@@ -284,7 +284,7 @@ def _with_room(t: Trace, entry: Edge, back: Edge, wanted: dict[Obj, int], count:
             continue
         to = growing_lists.kind_of(t, contents, True)
         if to is not None:
-            t.state[xs] = growing_lists.with_room(t, contents[0], to, t.builder.mul(count, n))
+            t.state[xs] = list_changes.with_room(t, contents[0], to, t.builder.mul(count, n))
     return t.here()
 
 

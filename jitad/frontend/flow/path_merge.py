@@ -336,17 +336,17 @@ class Merger:
         if to is None:
             lengths = " or ".join(dict.fromkeys("unknown" if type(c) is Growing else str(len(c)) for c in some))
             return Conflict(f"a list of length {lengths}, depending on the path taken")
-        grown = []
+        grown: list[Any] = []
         for edge, content in zip(self.edges, contents):
             with self.t.on(edge):
                 grown.append(content if content is UNBOUND else growing_lists.grown(self.t, content, to))
         rows = [(UNBOUND,) * (1 + len(to.cells)) if c is UNBOUND else c.parts() for c in grown]
-        lengths, *columns = zip(*rows)
-        return Growing(to, self._bound(lengths, hint and f"{hint}_length"),
+        counts, *columns = zip(*rows)
+        return Growing(to, self._bound(counts, hint and f"{hint}_length"),
                        tuple(self._column(c, hint) for c in columns))
 
     def _column(self, vals: Sequence[Any], hint: str) -> Sym:
-        some = [v for v in vals if v is not UNBOUND]
+        some: list[Sym] = [v for v in vals if v is not UNBOUND]
         if len(some) == len(vals) and all(v.value is some[0].value for v in some):
             return some[0]
         type_: Type | None = some[0].type

@@ -1,27 +1,24 @@
 """Lists of a length that is only known at run time, which traced code may change (``values.growing``).
 
 A list that a loop, a condition or a recursive call makes longer or shorter gets such contents where the paths meet.
-Its elements are numbers, or tuples of numbers.  ``append`` writes into spare room; where there is none, the columns
-become twice as long.  A loop that runs a known number of times makes room for all that it may append before it starts.
+Its elements are numbers, or tuples of numbers.  ``list_changes`` has what changes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ... import pytree
 from ...ir.graph import Value
 from ...ir.types import dtype_of
-from ..columns.list_columns import Cell, Columns, Kind, kind
+from ..columns.list_columns import Cell, Kind, kind
 from ..values.active import Active
-from ..values.growing import Growing, cell_of, noted, noted_other
+from ..values.growing import Growing, cell_of
 from ..values.lattice import describe, is_scalar, scalar_type
 from ..values.protocol import Trace
 from ..values.values import ELEMENT, Choice, ListObj, Sym
-from . import containers, long_lists
+from . import containers
 from .long_lists import LongList
 
 LEAST_ROOM = 8                  # a list without room gets twice as much as it needs, and for this many elements more
@@ -62,10 +59,10 @@ def of(t: Trace, xs: LongList) -> ListObj:
 
 def changeable(t: Trace, xs: LongList) -> Any:
     """The same list; it may be changed if its elements are numbers or tuples of numbers."""
-    return of(t, xs) if _may_change(xs.kind) else xs
+    return of(t, xs) if may_change(xs.kind) else xs
 
 
-def _may_change(k: Kind) -> bool:
+def may_change(k: Kind) -> bool:
     return not k.counts and not any(c.array for c in k.cells) and _is_immutable(k.element)
 
 
@@ -106,10 +103,10 @@ def kind_of(t: Trace, contents: Sequence[Any], in_loop: bool) -> Kind | None:
             if found is None:
                 return None
             kinds[found[1]] = None
-    return _joined(list(kinds), in_loop)
+    return joined(list(kinds), in_loop)
 
 
-def _joined(kinds: Sequence[Kind], in_loop: bool) -> Kind | None:
+def joined(kinds: Sequence[Kind], in_loop: bool) -> Kind | None:
     if len(kinds) < 2:
         return kinds[0] if kinds else None
     if any(k.element != kinds[0].element for k in kinds):
@@ -129,42 +126,14 @@ def grown(t: Trace, content: Any, to: Kind, room: Value | None = None) -> Growin
     n = b.const(len(content) + LEAST_ROOM)                # never 1: the type of such an array does not join others
     made = [b.empty(n if room is None else b.add(n, room), dtype=cell.dtype) for cell in to.cells]
     for place, element in enumerate(content):
-        made = _stored(t, made, to, element, b.const(place))
+        made = stored(t, made, to, element, b.const(place))
     return Growing(to, len(content), tuple(map(Sym, made)))
 
 
-def _stored(t: Trace, columns: Sequence[Value], k: Kind, element: Any, place: Value) -> list[Value]:
+def stored(t: Trace, columns: Sequence[Value], k: Kind, element: Any, place: Value) -> list[Value]:
     found = flat(t, element)
     assert found is not None
     return [t.builder.set(c, t.value(x, dtype_of(c.type)), place) for c, x in zip(columns, found[0])]
-
-
-def _store(t: Trace, xs: ListObj, element: Any, prepare: Callable[[Growing], tuple[Growing, Value, Any]]) -> None:
-    """Stores an element where ``prepare`` says, which returns the contents, the place and the new length."""
-    content = _writable(t, xs)
-    element = t.settle(element) if type(element) is Choice else element
-    found = flat(t, element)
-    if found is None:
-        _refuse_element(t, element)
-    to = _joined([content.kind, found[1]], True)
-    if to is None:
-        t.unsupported(f"puts {describe(element)} into a list of run-time length with elements of another kind",
-                      "elements of one kind: all numbers, or all tuples of as many numbers")
-    content, place, length = prepare(grown(t, content, to))
-    columns = _stored(t, [c.value for c in content.columns], to, element, place)
-    t.state[xs] = Growing(to, length, tuple(map(Sym, columns)))
-
-
-def _refuse_element(t: Trace, element: Any) -> None:
-    t.unsupported(f"puts {describe(element)} into a list whose length is only known at run time",
-                  "numbers or tuples of numbers; rows of an array, `out[i] = x`, for arrays")
-
-
-def _writable(t: Trace, xs: ListObj) -> Growing:
-    containers.writable(t, xs, "a list")
-    content = contents(t, xs)
-    assert content is not None
-    return content
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -184,7 +153,7 @@ def _whole(t: Trace, content: Growing) -> LongList:
     return LongList(content.kind, [t.new_array(c, ELEMENT) for c in content.columns])
 
 
-def _place(t: Trace, content: Growing, index: Any, message: str) -> Sym:
+def place_of(t: Trace, content: Growing, index: Any, message: str) -> Sym:
     """An index, counted from the end if it is negative, and checked."""
     if not is_scalar(index) or scalar_type(index)[0].is_float:
         raise TypeError(f"list indices must be integers or slices, not {describe(index)}")
@@ -202,7 +171,7 @@ def item(t: Trace, content: Growing, index: Any) -> Any:
     """``xs[index]``."""
     if isinstance(index, slice):
         return of(t, snapshot(t, content).item(t, index))
-    return element(t, content, _place(t, content, index, "list index out of range"))
+    return element(t, content, place_of(t, content, index, "list index out of range"))
 
 
 class Walked(Active):
@@ -255,221 +224,3 @@ def lengths(t: Trace, v: Any) -> dict[ListObj, Any]:
     return found
 
 
-# --- room -------------------------------------------------------------------------------------------
-
-def with_room(t: Trace, content: Any, to: Kind, more: Value) -> Growing:
-    """The same contents as those of a list of this kind, with room for ``more`` elements."""
-    if type(content) is not Growing:
-        return grown(t, content, to, more)
-    content = grown(t, content, to)
-    columns = []
-    needed = Sym(t.builder.add(t.value(content.length), more), True)
-    for c in content.columns:
-        columns.append(t.read(t.call(_with_room, t.new_array(c, ELEMENT), needed)))
-    return Growing(content.kind, content.length, tuple(columns))
-
-
-def _with_room(column: Any, needed: Any) -> Any:
-    """The column with at least ``needed`` rows; it is traced."""
-    if needed > len(column):
-        roomy = np.empty(2 * needed + LEAST_ROOM, column.dtype)
-        roomy[:len(column)] = column
-        return roomy
-    return column
-
-
-# --- changing ---------------------------------------------------------------------------------------
-
-def append(t: Trace, xs: ListObj, element: Any) -> None:
-    def prepare(content: Growing) -> tuple[Growing, Value, Any]:
-        if not noted(t, xs):
-            content = with_room(t, content, content.kind, t.builder.const(1))
-        place = t.value(content.length)
-        return content, place, Sym(t.builder.add(place, 1), True)
-    _store(t, xs, element, prepare)
-
-
-def set_item(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
-    """``xs[index] = element``."""
-    if isinstance(index, slice):
-        t.unsupported("assigns to a slice of a list whose length is only known at run time", "an array")
-    _store(t, xs, element, lambda content: (
-        content, _place(t, content, index, "list assignment index out of range").value, content.length))
-
-
-def pop(t: Trace, xs: ListObj, index: Any = -1) -> Any:
-    content = _writable(t, xs)
-    t.check(t.truth(t.compare("gt", content.length, 0)), "IndexError", "pop from empty list")
-    place = _place(t, content, index, "pop index out of range")
-    found = element(t, content, place)
-    _remove(t, xs, content, None if isinstance(index, int) and index == -1 else place)
-    return found
-
-
-def _remove(t: Trace, xs: ListObj, content: Growing, place: Sym | None) -> None:
-    """Removes the element at ``place``, None for the last one."""
-    columns = content.columns
-    if place is not None:
-        columns = tuple(t.read(t.call(_without, t.new_array(c, ELEMENT), place)) for c in columns)
-    t.state[xs] = Growing(content.kind, Sym(t.builder.sub(t.value(content.length), 1), True), columns)
-
-
-def _without(column: Any, i: Any) -> Any:
-    return np.concatenate((column[:i], column[i + 1:], column[i:i + 1]))
-
-
-def delete(t: Trace, xs: ListObj, index: Any) -> None:
-    """``del xs[index]``."""
-    content = _writable(t, xs)
-    if not isinstance(index, slice):
-        _remove(t, xs, content, _place(t, content, index, "list assignment index out of range"))
-        return
-    if index.stop is not None or index.step is not None:
-        t.unsupported("deletes a slice of a list whose length is only known at run time", "`xs = xs[:i] + xs[j:]`")
-    kept = 0 if index.start is None else t.call(_clamped, index.start, content.length)
-    t.state[xs] = Growing(content.kind, t.sym(kept), content.columns)
-
-
-def insert(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
-    def prepare(content: Growing) -> tuple[Growing, Value, Any]:
-        noted_other(t, xs)
-        content = with_room(t, content, content.kind, t.builder.const(1))
-        place = t.call(_clamped, index, content.length)
-        columns = tuple(t.read(t.call(_with_gap, t.new_array(c, ELEMENT), place)) for c in content.columns)
-        return Growing(content.kind, content.length, columns), t.value(place), t.binary("add", content.length, 1)
-    _store(t, xs, element, prepare)
-
-
-def _clamped(i: Any, n: Any) -> Any:
-    return max(i + n if i < 0 else i, 0) if i < n else n
-
-
-def _with_gap(column: Any, i: Any) -> Any:
-    """The column with row ``i`` moved behind a gap in which another one is stored."""
-    return np.concatenate((column[:i], column[i:i + 1], column[i:-1]))
-
-
-def _extend(xs: Any, ys: Any) -> None:
-    for y in ys:
-        xs.append(y)
-
-
-def extend(t: Trace, xs: ListObj, ys: Any) -> None:
-    noted_other(t, xs)
-    t.call(_extend, xs, settled(t, ys) if ys is xs else ys)
-
-
-def clear(t: Trace, xs: ListObj) -> None:
-    content = _writable(t, xs)
-    t.state[xs] = Growing(content.kind, t.sym(0), content.columns)
-
-
-def _replace(t: Trace, xs: ListObj, by: LongList) -> None:
-    _writable(t, xs)
-    noted_other(t, xs)
-    t.state[xs] = t.state[of(t, by)]
-
-
-def reverse(t: Trace, xs: ListObj) -> None:
-    _replace(t, xs, snapshot(t, _writable(t, xs)).item(t, slice(None, None, -1)))
-
-
-def sort(t: Trace, xs: ListObj, *, key: Any = None, reverse: bool = False) -> None:
-    found = t.call(sorted, xs, key=key, reverse=reverse)
-    _replace(t, xs, settled(t, found))
-
-
-def copy(t: Trace, xs: ListObj) -> ListObj:
-    out = t.new_list(())
-    t.state[out] = contents(t, xs)
-    return out
-
-
-def _index(xs: Any, x: Any, start: int = 0) -> Any:
-    for i in range(start, len(xs)):
-        if xs[i] == x:
-            return i
-    raise ValueError(f"{x} is not in list")
-
-
-def _count(xs: Any, x: Any) -> Any:
-    n = 0
-    for y in xs:
-        if y == x:
-            n += 1
-    return n
-
-
-def _remove_first(xs: Any, x: Any) -> None:
-    for i in range(len(xs)):
-        if xs[i] == x:
-            del xs[i]
-            return
-    raise ValueError("list.remove(x): x not in list")
-
-
-_METHODS: dict[str, Callable[..., Any]] = {
-    "append": append, "pop": pop, "insert": insert, "extend": extend, "clear": clear, "reverse": reverse, "sort": sort,
-    "copy": copy,
-}
-_TRACED: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove_first}
-
-
-def method(t: Trace, xs: ListObj, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A method of a list of run-time length."""
-    if name in _TRACED:
-        return t.call(_TRACED[name], xs, *args, **kwargs)
-    return _METHODS[name](t, xs, *args, **kwargs)
-
-
-def exported(t: Trace, content: Growing) -> Columns:
-    return snapshot(t, content).exported(t)
-
-
-def plain(t: Trace, content: Growing) -> Any:
-    return snapshot(t, content).plain(t)
-
-
-# --- operators --------------------------------------------------------------------------------------
-
-def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
-    """``x op y`` where one operand is a list of run-time length."""
-    both = (x, y)
-    if op == "add" and all(isinstance(v, LongList) and _may_change(v.kind) or type(v) is ListObj for v in both):
-        found = [t.contents(v) if type(v) is ListObj else Growing(v.kind, v.count(t), tuple(map(t.read, v.columns)))
-                 for v in both]
-        to = kind_of(t, found, True)
-        if to is not None:
-            one, other = (grown(t, content, to) for content in found)
-            pairs = zip(snapshot(t, one).columns, snapshot(t, other).columns)
-            columns = [t.call(np.concatenate, pair) for pair in pairs]
-            return of(t, LongList(to, columns))
-    return long_lists.binary(t, op, x, y)
-
-
-def repeated(t: Trace, x: Any, y: Any) -> ListObj | None:
-    """``xs * n``, if it is a list and the length of the result is a run-time value; otherwise None."""
-    xs, n = (x, y) if isinstance(x, (ListObj, LongList)) else (y, x)
-    if not is_scalar(n) or scalar_type(n)[0].is_float:
-        return None
-    if isinstance(xs, LongList):
-        if not _may_change(xs.kind):
-            return None
-        content = Growing(xs.kind, xs.count(t), tuple(map(t.read, xs.columns)))
-    elif type(xs) is ListObj and isinstance(n, Sym):
-        to = kind_of(t, [t.contents(xs)], True)
-        if to is None:
-            return None
-        content = grown(t, t.contents(xs), to)
-    else:
-        return None
-    fun = _filled if content.length == 1 and isinstance(content.length, int) else _tiled
-    return of(t, LongList(content.kind, [t.call(fun, c, n) for c in snapshot(t, content).columns]))
-
-
-def _filled(column: Any, n: Any) -> Any:
-    return np.full(max(n, 0), column[0], column.dtype)
-
-
-def _tiled(column: Any, n: Any) -> Any:
-    return np.tile(column, max(n, 0))

@@ -12,7 +12,16 @@ import numpy as np
 
 from ...errors import NOWHERE, Loc
 from ..arrays.rules import promotion
-from ..objects import attributes, containers, growing_lists, iteration, long_lists, refusals, special_methods
+from ..objects import (
+    attributes,
+    containers,
+    growing_lists,
+    iteration,
+    list_changes,
+    long_lists,
+    refusals,
+    special_methods,
+)
 from ..objects.long_lists import LongList
 from ..syntax import virtualise
 from ..syntax.comprehensions import Generator
@@ -159,7 +168,7 @@ def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
 
 def _list(t: Trace, v: Any = ()) -> Any:
     if growing_lists.contents(t, v) is not None:
-        return growing_lists.copy(t, v)
+        return list_changes.copy(t, v)
     if isinstance(v, LongList):
         return growing_lists.changeable(t, v)
     if isinstance(v, Generator):

@@ -13,7 +13,7 @@ from ...ir.graph import ExcInfo, Operand, Value
 from ...ir.types import I64, Array
 from ..arrays import library, table, views
 from ..arrays.library.manipulation import joining
-from ..objects import attributes, containers, growing_lists, iteration, long_lists, special_methods
+from ..objects import attributes, containers, growing_lists, iteration, list_changes, long_lists, special_methods
 from ..objects.long_lists import LongList
 from ..values.active import Active
 from ..values.closures import WALKS, BoundMethod, Fn, Method, Partial, Range, Super
@@ -136,7 +136,8 @@ class Elements(Trace):
         if loc is not None:
             self.builder.loc = loc
         if growing_lists.contents(self, obj) is not None:
-            return self.native(growing_lists.set_item, self, obj, index, value)
+            self.native(list_changes.set_item, self, obj, index, value)
+            return
         c = obj if type(obj) is Choice else self.first_choice((index, value if isinstance(obj, ArrayRef) else None))
         if c is None and isinstance(index, Sym) and isinstance(obj, ListObj):
             c = index = self.position(obj, index)
@@ -166,7 +167,7 @@ class Elements(Trace):
     def delitem(self, obj: Any, index: Any, loc: Loc) -> None:
         self.builder.loc = loc
         if growing_lists.contents(self, obj) is not None:
-            self.native(growing_lists.delete, self, obj, index)
+            self.native(list_changes.delete, self, obj, index)
         elif isinstance(obj, (ListObj, DictObj)):
             self.native(containers.delete_item, self, obj, index)
         elif isinstance(obj, (list, dict)):

@@ -24,7 +24,7 @@ from ..callables import traceable
 from ..captured.user_classes import in_stdlib, is_user_class
 from ..columns.recursive_types import Family
 from ..flow import raising
-from ..objects import attributes, containers, growing_lists, refusals, special_methods
+from ..objects import attributes, containers, growing_lists, list_changes, refusals, special_methods
 from ..objects.long_lists import LongList
 from ..operations import argument_errors, builtin, stdlib
 from ..transforms import rule_calls
@@ -222,7 +222,7 @@ def _call_method(t: Trace, m: Method, args: list[Any], kwargs: dict[str, Any]) -
     if name in attributes.TUPLE_METHODS:
         return t.native(special_methods.tuple_method, t, obj, name, args, kwargs)
     if growing_lists.contents(t, obj) is not None:
-        return t.native(growing_lists.method, t, obj, name, args, kwargs)
+        return t.native(list_changes.method, t, obj, name, args, kwargs)
     if type(obj) in containers.METHODS_OF:
         return t.native(containers.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
     cls = np.ndarray if isinstance(obj, ArrayRef) or obj.is_array else containers.type_of(obj)

@@ -143,7 +143,7 @@ def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any
     lists = {name: v for name, v in given.items() if type(v) is ListObj and not v.readonly}
     for s in t.session.stack:
         for name, before in s.lists.items() if s.key[0] is fn.code and lists else ():
-            content = t.state.get(lists.get(name, UNBOUND))
+            content = t.state.get(lists[name]) if name in lists else None
             if isinstance(content, tuple) and (type(before) is Growing or len(content) != len(before)):
                 to = growing_lists.kind_of(t, (content, before), True)
                 if to is not None:
