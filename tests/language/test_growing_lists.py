@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import copy
+import heapq
 import math
 from collections.abc import Callable
 from typing import Any
@@ -251,6 +253,31 @@ def _differences(a):
     return sum(d * d for d in out)
 
 
+def _shortest_path(w):
+    """From 0 to 40, where from each k there are edges to three others."""
+    n = len(w) // 3
+    dist = np.full(n, np.inf)
+    dist[0] = 0.0
+    heap = [(0.0, 0)]
+    while heap:
+        d, k = heapq.heappop(heap)
+        if d > dist[k]:
+            continue
+        for e in range(3):
+            to = (k * (2 + e) + 1 + e) % n
+            if d + w[3 * k + e] < dist[to]:
+                dist[to] = d + w[3 * k + e]
+                heapq.heappush(heap, (dist[to], to))
+    return sum(k * d for k, d in enumerate(dist) if d < 100)
+
+
+@pytest.mark.slow
+def test_derivative_of_shortest_paths() -> None:
+    w = np.random.default_rng(5).uniform(0.1, 1.0, 150)
+    assert jit(_shortest_path)(w) == pytest.approx(_shortest_path(w), rel=1e-12)
+    check_grads(_shortest_path, (w,))
+
+
 @pytest.mark.parametrize("f", [_positive, _differences])
 def test_derivatives_with_arrays(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(3)
@@ -340,10 +367,72 @@ def _elements_replaced_while_walked(n):
     return total, a
 
 
+def _heaps(n):
+    h, out, ascending = [], [], []
+    for i in range(n):
+        h.append(i * 37 % 101)
+    heapq.heapify(h)
+    a, b = heapq.heappushpop(h, 50), heapq.heappushpop(h, -1)
+    c = heapq.heapreplace(h, 3)
+    heapq.heappush(h, 7)
+    for _ in range(n // 2):
+        out.append(heapq.heappop(h))
+    for i in range(n):
+        bisect.insort(ascending, i * 37 % 19)
+        bisect.insort_left(ascending, i)
+    places = bisect.bisect_left(ascending, 7), bisect.bisect(ascending, 7), bisect.bisect_left(ascending, 7, 3, 5)
+    return h, a, b, c, out, ascending, places
+
+
+def _heap_of_pairs(a):
+    h = []
+    for i, v in enumerate(a):
+        heapq.heappush(h, (v, i))
+    out = []
+    while h:
+        out.append(heapq.heappop(h)[1])
+    return out
+
+
+def _of_integers(a):
+    out = [0]
+    for v in a:
+        out.append(v)
+    return out, sum(out)
+
+
+def _squares(n):
+    out = []
+    for i in range(n):
+        out.append(i * i)
+    return out
+
+
+def _of_a_function(n):
+    out = []
+    for k in range(n):
+        out.extend(_squares(k))
+        out.append(len(_squares(k)))
+    other = []
+    other += out
+    other += range(n)
+    last = [0.5]
+    last.extend(np.arange(n) * 0.5)
+    return out, other, last
+
+
+def _place_at_run_time(n):
+    out = [1, 2, 3]
+    out.insert(n, 4)
+    removed = out.pop(n - 1)
+    return out, removed
+
+
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (_filtered, (np.linspace(-1, 1, 9),)), (_sieve, (60,)), (_runs, (np.array([1, 1, 2, 3, 3, 3, 1]),)),
     (_runs, (np.array([], dtype=int),)), (_from_int_to_float, (np.linspace(0, 1, 5),)), (_methods, (12,)),
-    (_elements_replaced_while_walked, (7,)),
+    (_elements_replaced_while_walked, (7,)), (_heaps, (20,)), (_heaps, (3,)), (_of_integers, (np.arange(4),)),
+    (_heap_of_pairs, (np.array([3, 1, 2, 1, 5, 4]),)), (_of_a_function, (6,)), (_place_at_run_time, (2,)),
 ]
 
 

@@ -82,9 +82,8 @@ def flat(t: Trace, v: Any) -> tuple[list[Any], Kind] | None:
     return (leaves, kind(structure, tuple(Cell(*_type_of(x)) for x in leaves))) if leaves else None
 
 
-def _type_of(x: Any) -> tuple[Any, bool]:
-    dtype, weak = scalar_type(x)
-    return dtype, bool(weak)
+def _type_of(x: Any) -> tuple[Any, bool | None]:
+    return scalar_type(x)
 
 
 def _is_plain(v: Any) -> bool:

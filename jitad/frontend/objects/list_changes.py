@@ -17,7 +17,7 @@ from ..values.growing import Growing, noted, noted_other
 from ..values.lattice import describe, is_scalar, scalar_type
 from ..values.protocol import Trace
 from ..values.values import ELEMENT, Choice, ListObj, Sym
-from . import containers, long_lists
+from . import containers, iteration, long_lists
 from .growing_lists import (
     LEAST_ROOM,
     contents,
@@ -217,6 +217,25 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "copy": copy,
 }
 _TRACED: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove_first}
+
+
+def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
+    """True if a list has a run-time length, which a method may give it.
+
+    ``extend`` does by what is as long as run-time values say; ``insert`` and ``pop`` do at a place known then only.
+    """
+    if type(xs) is not ListObj or contents(t, xs) is not None or not args or xs.readonly:
+        return type(xs) is ListObj and contents(t, xs) is not None
+    if name == "extend":
+        ys = t.walked_list(args[0])
+        return iteration.is_counted(ys) and iteration.known_count(t, ys) is None
+    content = t.contents(xs)
+    if name not in ("insert", "pop") or not isinstance(args[0], Sym) or args[0].value.const is not None:
+        return False
+    to = kind_of(t, (content, tuple(args[1:])), True)
+    if to is not None:
+        t.state[xs] = grown(t, content, to)
+    return to is not None
 
 
 def method(t: Trace, xs: ListObj, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

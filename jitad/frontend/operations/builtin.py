@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import NOWHERE, Loc
+from ..arrays import library
 from ..arrays.rules import promotion
 from ..objects import (
     attributes,
@@ -276,8 +277,9 @@ _OWN_TYPES: dict[type, type] = {
     ListObj: list, DictObj: dict, ArrayRef: np.ndarray, Fn: types.FunctionType, Range: range,
 }
 
+# These take lists of run-time length as they are.
 WALKING = frozenset((enumerate, zip, reversed, map, len, list, type, isinstance, hasattr, getattr, callable,
-                     functools.partial))                             # these take lists of run-time length as they are
+                     functools.partial, *library.LISTS))
 KEEPS: frozenset[Any] = frozenset((functools.partial,))              # uses none of its arguments
 TABLE: dict[Any, Rule] = {
     **stdlib.TABLE, **reducing.TABLE,

@@ -187,7 +187,7 @@ class Operations(Comparisons, Elements):
             views.store_all(self, x, new)
             return x
         if isinstance(x, ListObj) and op == "add":
-            if growing_lists.contents(self, x) is not None:
+            if list_changes.grows(self, x, "extend", (y,)):
                 list_changes.extend(self, x, y)
                 return x
             containers.store_list(self, x, [*self.contents(x), *self.iterate(y)])

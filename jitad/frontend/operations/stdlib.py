@@ -387,6 +387,7 @@ TABLE: dict[Any, Rule] = {
     functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation are not needed here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in library.WRITTEN.items()},
+    **{fun: _written(fun, substitute) for fun, substitute in library.LISTS.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in library.NUMPY.items()},
     marks.constant: _constant, marks.on_device: lambda t: t.options.target != "cpu",
     marks.refuse: lambda t, what, instead: t.unsupported(what, instead),

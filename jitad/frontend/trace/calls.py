@@ -221,7 +221,7 @@ def _call_method(t: Trace, m: Method, args: list[Any], kwargs: dict[str, Any]) -
         return t.over(args[0], lambda v: t.call(m, v, *args[1:], **kwargs))
     if name in attributes.TUPLE_METHODS:
         return t.native(special_methods.tuple_method, t, obj, name, args, kwargs)
-    if growing_lists.contents(t, obj) is not None:
+    if list_changes.grows(t, obj, name, args):
         return t.native(list_changes.method, t, obj, name, args, kwargs)
     if type(obj) in containers.METHODS_OF:
         return t.native(containers.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)

@@ -38,7 +38,7 @@ def cell_of(cells: tuple[Any, ...], in_loop: bool) -> Any:
     if all(c == cells[0] for c in cells):
         return cells[0]
     joined = join_scalars([Sym(Value(c.dtype, None, 0), c.weak) for c in cells], in_loop)   # type: ignore[arg-type]
-    return None if joined is None or joined[1] is None else type(cells[0])(joined[0], joined[1])
+    return None if joined is None else type(cells[0])(*joined)
 
 
 class Appends:
