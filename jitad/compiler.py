@@ -68,7 +68,8 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
     args, kwargs = signature.specs()
     objects = [x if isinstance(leaf, Opened) else None for x, leaf in zip(leaves, signature.leaves)]
     program = trace_program.trace(fun, args, kwargs, options=options, leaves=objects, widened=widened)
-    program.module.fast_gathers = cpu.target().fast_gathers
+    target = cpu.target()
+    program.module.fast_gathers, program.module.fast_roots = target.fast_gathers, target.fast_roots
     return program
 
 

@@ -134,7 +134,7 @@ class _Programs:
             with lock, no_collection():
                 sig, _ = signature(tuple(a.spec for a in given), {}, frozenset(), False, long=False)
                 found = compiler.traced(fun, sig, self.options)
-                found.module.fast_gathers = False                    # one program serves all processors
+                found.module.fast_gathers = found.module.fast_roots = False    # one program serves all processors
                 pipeline.run(found.module, [found.root])
                 return found
         traced: Traced = with_room(run)

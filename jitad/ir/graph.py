@@ -377,6 +377,7 @@ class Module:
         self.parallel = False                        # loops may run on several threads
         self.gpu = False                             # each iteration of such a loop has a thread of its own
         self.fast_gathers = False                    # the processor has fast vectors of 512 bits at any indices
+        self.fast_roots = False                      # it takes four roots in the time of one
         self.fastmath = False                        # formulas may be transformed as if numbers were exact
         self.notes: list[tuple[Loc, str]] = []       # loops that run in parallel, and why others do not
 

@@ -190,7 +190,8 @@ def _calls(module: Module, block: Block, name: str) -> bool:
 def _copied(module: Module, root: str, shared: Mapping[str, Any], recursive: bool) -> Part:
     """The function and what it reaches as a module of their own, with numbers that do not depend on the caller."""
     new = Module()
-    new.parallel, new.fastmath, new.fast_gathers = module.parallel, module.fastmath, module.fast_gathers
+    new.parallel, new.fastmath = module.parallel, module.fastmath
+    new.fast_gathers, new.fast_roots = module.fast_gathers, module.fast_roots
     names = {name: f"f{i}" for i, name in enumerate(closure(module, root))}
     part = Part(names[root], new, [], shared[root], recursive)
     numbers: dict[int, int] = {}

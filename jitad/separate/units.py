@@ -134,7 +134,8 @@ def _compiled(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
 
 def _copy(module: Module) -> Module:
     new = Module()
-    new.parallel, new.fastmath, new.fast_gathers = module.parallel, module.fastmath, module.fast_gathers
+    new.parallel, new.fastmath = module.parallel, module.fastmath
+    new.fast_gathers, new.fast_roots = module.fast_gathers, module.fast_roots
     new.exceptions, new.derived = list(module.exceptions), dict(module.derived)
     for name, func in module.functions.items():
         new.add(clone_function(func, name)[0])

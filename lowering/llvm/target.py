@@ -47,6 +47,13 @@ class Target:
         return self.vector_bits == 512 and not self.cpu.startswith("znver")
 
     @property
+    def fast_roots(self) -> bool:
+        """True if vectors of 256 bits are divided, and their roots taken, so much faster than numbers one by one that
+        other operations may become slower for it: so it is on AMD's processors.
+        """
+        return self.vector_bits >= 256 and self.cpu.startswith("znver")
+
+    @property
     def full_width(self) -> str:
         """The attribute of a function whose loops are to use the widest vectors.
 

@@ -173,10 +173,12 @@ class Recycler:
         self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         for gap in self.entrances:
             field = gap.address("i8", "%ctx", context.offset("arena_top"), hint="field")
-            gap.store("i64", gap.load("i64", field, hint="mark"), self.state)
+            mark = gap.load("i64", field, hint="mark")
+            gap.store("i64", mark, self.state)
             size = str(8 * arena_runtime.LOOP_WORDS - 8)
             gap.call_void("@llvm.memset.p0.i64", ("ptr", gap.address("i8", self.state, 8)), ("i8", "0"), ("i64", size),
                           ("i1", "false"))
+            gap.store("i64", mark, gap.address("i8", self.state, 8 * arena_runtime.SETTLED))
         self.entrances.clear()
 
     def next(self, passed: list[types.Lowered]) -> None:
@@ -188,7 +190,7 @@ class Recycler:
             self._fill_gaps()
         at = [p.index for p in self.params]
         buffers = [passed[i] for i in at]
-        moved = _call_if_used(self.fn, self.state, "jitad.recycle", buffers)
+        moved = _call_if_used(self.fn, self.state, "jitad.recycle", buffers, arena_runtime.SETTLED)
         for i, buffer in zip(at, moved):
             passed[i] = buffer
 
@@ -277,13 +279,15 @@ class Slots:
         _copy(self.fn, to.ptr, source.ptr, _bytes(self.fn, to.type, to.sizes))
 
 
-def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
+def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequence[types.Lowered],
+                  settled: int = 0) -> list[Buffer]:
     """Call a routine of ``arena_runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
 
-    Without arrays the top is set back to the mark inline, and ``state`` is a register.
+    ``settled``: the word of ``state`` with the top up to which there is nothing to release.  Without arrays the top is
+    set back to the mark inline, and ``state`` is a register.
     """
     code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
-    mark = code.load("i64", state)
+    mark = code.load("i64", code.address("i8", state, 8 * settled) if buffers and settled else state)
     top = code.load("i64", fn.field("arena_top"), hint="top")
     call, done, before = code.label("move"), code.label("moved"), code.here
     out = [code.phi("ptr", done) for _ in buffers]

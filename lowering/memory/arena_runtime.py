@@ -10,8 +10,9 @@ from __future__ import annotations
 from ..llvm import context
 from ..llvm.emit import Writer
 
-# The words of a loop: its mark; the address ``space`` and size ``half`` of the two spaces; the space in use (0 or 1).
-LOOP_WORDS = 4
+# The words of a loop: its mark; the address ``space`` and size ``half`` of the two spaces; the space in use (0 or 1);
+# the top up to which there is nothing to release (``SETTLED``), so that iterations that allocate nothing do not call.
+LOOP_WORDS, SETTLED = 5, 4
 
 SHIFT, CACHED = 1, 1 << 18
 """``recycle`` moves nothing while what lies above the mark is at most ``2 ** SHIFT`` times as large as the arrays that
@@ -39,6 +40,7 @@ entry:
   %half = load i64, ptr %half.at, align 8
   %side = load i64, ptr %side.at, align 8
   %both = shl i64 %half, 1
+  %settled.at = getelementptr inbounds i64, ptr %state, i64 4
   br label %count
 count:
   %i = phi i64 [ 0, %entry ], [ %i1, %count.one ]
@@ -68,6 +70,7 @@ decide:
   br i1 %fresh, label %room, label %lower
 lower:
   store i64 %mark, ptr %top.at, align 8
+  store i64 %mark, ptr %settled.at, align 8
   ret void
 room:
   %most = shl i64 %need, {shift}
@@ -92,6 +95,7 @@ grow:
   %possible = icmp ule i64 %mark1, %end
   br i1 %possible, label %grown, label %give.up
 give.up:
+  store i64 %top, ptr %settled.at, align 8
   ret void
 grown:
   store i64 %mark1, ptr %state, align 8
@@ -139,6 +143,7 @@ next:
   br label %each
 done:
   store i64 %new.mark, ptr %top.at, align 8
+  store i64 %new.mark, ptr %settled.at, align 8
   ret void
 }}
 """

@@ -73,7 +73,7 @@ def _store(u: ValueUnboxer, children: Children, s: Structure, obj: str, columns:
             _store(u, children, child, part, columns, i)
         return
     cell, data = next(columns)
-    x = u.number(cell.dtype, cell.weak, obj)
+    x = u.number(cell.dtype, bool(cell.weak), obj)
     if cell.dtype.is_bool:
         x = u.code.op(f"zext i1 {x} to i8")
     memory, width = types.memory(cell.dtype), types.width(cell.dtype)

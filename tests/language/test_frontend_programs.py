@@ -651,9 +651,9 @@ def dynamic_index_of_a_long_list(n):
 
 @refused("a list of length 2 or 1", 1.0)
 def several_lengths(x):
-    xs = [x]
+    xs = [{"x": x}]
     if x > 0:
-        xs.append(x)
+        xs.append({"x": 2 * x})
     return xs
 
 

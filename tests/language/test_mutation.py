@@ -363,20 +363,6 @@ def test_compiled() -> None:
 
 # --- errors and refusals ------------------------------------------------------------------------------
 
-def grows_in_a_loop(x):
-    out = []
-    for i in range(int(5 * x)):
-        out.append(i * x)
-    return sum(out)
-
-
-def grows_on_one_path(x):
-    out = [x]
-    if x > 1:
-        out.append(x)
-    return out[-1]
-
-
 def grows_while_walked(x):
     out = [x]
     for v in out:
@@ -401,9 +387,7 @@ def gets_a_key_on_one_path(x):
 
 
 def test_refused() -> None:
-    refuses(grows_in_a_loop, "a list of length 0 or 1, depending on the path", "np.zeros(n)")
     refuses(gets_a_key_on_one_path, "a dict with different keys, depending on the path", "every key in before")
-    refuses(grows_on_one_path, "a list of length 1 or 2|a list of length 2 or 1", "np.zeros(n)")
     refuses(grows_while_walked, "changes the length of the list it walks", "list(xs)")
     refuses(changed_under_enumerate, "changes a list that `zip` or `enumerate` walks", "list(xs)")
     refuses(lambda x: [x, 1.0].index(1.0) * x, "list.index", "loop")

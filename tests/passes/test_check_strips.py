@@ -88,6 +88,42 @@ def rows(start: Any, at: Any, table: Any) -> float:
     return total
 
 
+def springs(table: Any, ends: Any, w: Any) -> float:
+    energy = 0.0
+    for k in range(len(ends)):
+        a, b = ends[k, 0], ends[k, 1]
+        dx, dy = table[a, 0] - table[b, 0], table[a, 1] - table[b, 1]
+        stretch = math.sqrt(dx * dx + dy * dy) - w[k]
+        energy += stretch * stretch
+    return energy
+
+
+def quotient(table: Any, ends: Any, w: Any) -> float:
+    """One division is not worth it."""
+    total = 0.0
+    for k in range(len(ends)):
+        total += table[ends[k, 0], 0] / (w[k] * w[k] + 1.5)
+    return total
+
+
+def invariant(table: Any, ends: Any, w: Any) -> float:
+    """Two divisions, which fast math makes multiplications."""
+    total, scale, unit = 0.0, math.exp(w[0]) + 0.5, math.exp(w[1]) + 0.25
+    for k in range(len(ends)):
+        v = table[ends[k, 0], 0]
+        total += v / scale - (v * v + w[k]) / unit
+    return total
+
+
+def cells(table: Any, ends: Any, w: Any) -> float:
+    """Casts of floats are made one by one."""
+    total = 0.0
+    for k in range(len(ends)):
+        v = table[int(w[k] * w[k]), 0]
+        total += math.sqrt(v * v + 1.0) - math.sqrt(v * v + 2.0)
+    return total
+
+
 def arguments(name: str) -> list[Any]:
     r = np.random.default_rng(3)
     return {"bilinear": [r.standard_normal((9, 7)), r.uniform(0, 7.9, N), r.uniform(0, 5.9, N)],
@@ -159,3 +195,33 @@ def test_floats_that_take_long_are_kept() -> None:
     fast = text[text.index("^passing"):text.index("wide = True")]
     assert fast.count("= div ") == 0
     assert "empty" not in str(jit(stepped).inspect("optimized", *arguments("stepped")))
+
+
+@pytest.mark.parametrize(("f", "fastmath", "expected"), [
+    (springs, False, True), (springs, True, True), (quotient, False, False), (quotient, True, False),
+    (invariant, False, True), (invariant, True, False), (cells, False, False)])
+def test_roots_and_divisions_pay_without_fast_gathers(f: Callable[..., Any], fastmath: bool, expected: bool,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "fast_gathers", False)
+    r = np.random.default_rng(4)
+    args = [r.standard_normal((40, 2)), r.integers(-40, 40, (N, 2)), r.standard_normal(N)]
+    for fast_roots in (False, True):
+        monkeypatch.setattr(Target, "fast_roots", fast_roots)
+        text = str(jit(f, fastmath=fastmath).inspect("optimized", *args))
+        assert ("^indices" in text) == (expected and fast_roots)
+        assert "wide = True" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [None, 0, 511, 700, N - 1])
+def test_springs_without_fast_gathers(where: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "fast_gathers", False)
+    monkeypatch.setattr(Target, "fast_roots", True)
+    r, f = np.random.default_rng(4), jit(springs)
+    args = [r.standard_normal((40, 2)), r.integers(-40, 40, (N, 2)), r.standard_normal(N)]
+    for n in (0, 1, 31, 512, 513, N):
+        np.testing.assert_allclose(f(args[0], args[1][:n], args[2]), springs(args[0], args[1][:n], args[2]), rtol=1e-12)
+    if where is not None:
+        args[1][where, 1] = 40
+        with pytest.raises(IndexError):
+            f(*args)

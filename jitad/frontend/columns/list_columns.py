@@ -35,10 +35,10 @@ _SCALARS: dict[type, tuple[Scalar, bool]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """The type of a leaf of an element: a number (a Python number if ``weak``), or an array."""
+    """The type of a leaf of an element: a number (``weak`` as in ``Sym``: True for a Python number), or an array."""
 
     dtype: Scalar
-    weak: bool = False
+    weak: bool | None = False
     array: bool = False
 
 

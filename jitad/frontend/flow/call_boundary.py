@@ -16,6 +16,7 @@ from ...errors import TypeInferenceError
 from ...ir.graph import Value
 from ..arrays import views
 from ..values import lattice
+from ..values.growing import Growing
 from ..values.lattice import UNBOUND, is_structure
 from ..values.protocol import Trace
 from ..values.values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
@@ -63,6 +64,10 @@ class Packer:
         self.refs: list[Any] = []
         self._passed: set[Obj] = set()
         self._not_with: set[Obj] = set()
+
+    def _content(self, obj: Obj) -> Any:
+        content = self.t.state.get(obj, UNBOUND)
+        return content if isinstance(obj, Slot) or type(content) is Growing else self.t.contents(obj)
 
     def pack(self, v: Any) -> Any:
         """Returns the key of a value and appends its leaves and references."""
@@ -122,12 +127,14 @@ class Packer:
         self.refs.append(obj)
         if isinstance(obj, Slot):
             self.t.check_fresh(obj)
-        content = self.t.state.get(obj, UNBOUND) if isinstance(obj, Slot) else self.t.contents(obj)
+        content = self._content(obj)
         head = (type(obj), getattr(obj, "cls", None), obj.readonly)
         if content is UNBOUND or isinstance(content, Conflict):
             return (*head, repr(content))
         if isinstance(obj, Slot):
             return (*head, self.pack(content))
+        if type(content) is Growing:
+            return (*head, content.kind, *map(self.pack, content.parts()))
         if isinstance(content, tuple):
             return (*head, *map(self.pack, content))
         return (*head, tuple(content), *map(self.pack, content.values()))
@@ -209,6 +216,8 @@ class Transfer:
         content = self.source.get(obj, UNBOUND)
         if content is UNBOUND or isinstance(content, Conflict):
             return content
+        if type(content) is Growing:
+            return content.with_parts(tuple(map(self.value, content.parts())))
         if isinstance(obj, (ListObj,)):
             return tuple(map(self.value, content))
         if isinstance(obj, (DictObj, Instance)):

@@ -8,6 +8,7 @@ from typing import Any
 from ...ir.types import Array, join
 from ..trees import references
 from ..values import lattice
+from ..values.growing import Growing
 from ..values.lattice import UNBOUND, is_scalar, is_structure, same
 from ..values.protocol import Trace
 from ..values.union_merge import FACTS, narrowed, possible, renumbered
@@ -134,6 +135,8 @@ class Matcher:
             return self._value(x, y)
         if isinstance(y, Conflict) or x is UNBOUND or y is UNBOUND:
             return x is y
+        if type(x) is Growing or type(y) is Growing:
+            return type(x) is type(y) and x.kind is y.kind and self._fits_all(x.parts(), y.parts())
         if isinstance(x, tuple):
             return len(x) == len(y) and all(map(self._value, x, y))
         return list(x) == list(y) and all(map(self._value, x.values(), y.values()))

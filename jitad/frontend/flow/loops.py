@@ -15,11 +15,12 @@ from typing import Any
 from ...errors import Loc
 from ...ir.graph import Block, Value
 from ...ir.types import F32, I64
-from ..objects import iteration, long_lists, special_methods
+from ..objects import growing_lists, iteration, list_changes, long_lists, special_methods
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Tagged, View
 from ..values.code import Frame, Hook, Loop, Names
+from ..values.growing import Appends, Growing
 from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
 from ..values.values import ArrayObj, ArrayRef, DictObj, Edge, ListObj, Maybe, Obj, Slot, State, Sym, Weak
@@ -46,6 +47,8 @@ class LoopNode:
 
 
 def break_(f: Frame) -> None:
+    if f.t.appends:
+        f.t.appends[-1].leaves = True
     f.loops[-1].breaks.append(f.t.here())
     f.t.die()
 
@@ -92,7 +95,7 @@ def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
         loop, ends = _run_body(f, lambda: node.body(f))
         breaks[:] = loop.breaks
         return leave, ends
-    completed = _repeat(f, node, body, counted=False)
+    completed = _repeat(f, node, body, None)
     _leave(f, node, completed, breaks)
 
 
@@ -153,10 +156,12 @@ def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
         def once() -> None:
             assign(f, iteration.element(t, t.load(held), it))
             node.body(f)
+        lengths = growing_lists.lengths(t, t.load(held))
         loop, ends = _run_body(f, once)
+        _check_lengths(t, lengths, ends)
         breaks[:] = loop.breaks
         return leave, ends
-    return _repeat(f, node, body, counted=True), breaks
+    return _repeat(f, node, body, count), breaks
 
 
 def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
@@ -188,6 +193,15 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
     return completed, breaks
 
 
+def _check_lengths(t: Trace, lengths: dict[ListObj, Any], ends: Sequence[Edge]) -> None:
+    """Refuses a body that changes the length of a list of run-time length that its loop walks."""
+    for end in ends:
+        with t.on(end):
+            if any(not lattice.same(t.length(xs), n) for xs, n in lengths.items()):
+                t.unsupported("a loop that changes the length of the list it walks",
+                              "a copy, `list(xs)`; or `while i < len(xs)`, to walk what is appended as well")
+
+
 def _lists(v: Any) -> Iterator[ListObj]:
     """The lists that ``zip``, ``enumerate`` and similar objects iterate over."""
     if isinstance(v, Tagged):
@@ -215,10 +229,11 @@ def _check_unchanged(t: Trace, source: Any, items: Sequence[Any], k: int, before
 # --- the header -----------------------------------------------------------------------------------
 
 def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]],
-            counted: bool) -> Any:
+            count: Value | None) -> Any:
     """Traces a loop until its back edge fits its header; returns the regular exit, or None if there is none.
 
-    ``body`` traces one iteration with its test and returns (the exit, the ends of the body).
+    ``body`` traces one iteration with its test and returns (the exit, the ends of the body).  ``count``: the number of
+    iterations, None for ``while``.
     """
     t = f.t
     entry = t.here()
@@ -227,21 +242,29 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
     mark = (len(t.func.blocks), len(t.returns))
     scratch = Block(t.func, "scratch")
     back_edges = [Edge(scratch, _guess(f, node, entry.state))]
+    appends = Appends()
     for _ in range(ATTEMPTS):
         header = t.func.new_block("loop")
-        it = Sym(header.add_param(I64, "it"), True) if counted else None
+        it = Sym(header.add_param(I64, "it"), True) if count is not None else None
         merger = Merger(t, header, [entry, *back_edges], in_loop=True)
         state = merger.run(roots)
         t.enter(Edge(header, dict(state)))
-        leave, back = _iteration(t, body, it, None if node.head is None else roots)
+        appends.again(t.depth + 1)
+        leave, back = _iteration(t, body, it, None if node.head is None else roots, appends)
+        appends.leaves |= len(t.returns) > mark[1]
         matcher = None
         if back is not None:
             matcher = Matcher(t, merger, state, back)
-            if not matcher.run(roots):
-                if len(back_edges) > 1 or not _correct(t, back_edges[0].state, back.state, entry.state):
-                    back_edges.append(Edge(scratch, back.state))
+            fits = matcher.run(roots)
+            if not fits and (len(back_edges) > 1 or not _correct(t, back_edges[0].state, back.state, entry.state)):
+                back_edges.append(Edge(scratch, back.state))
+            wanted = appends.wanted() if count is not None else {}
+            if not fits or wanted or appends.overrun():
                 del t.func.blocks[mark[0]:]          # ops left in the entry block are pure and unused
                 del t.returns[mark[1]:]
+                if wanted and count is not None:
+                    entry = _with_room(t, entry, back, wanted, count)
+                    mark = (len(t.func.blocks), len(t.returns))
                 continue
         _close(t, header, it, entry, merger, back, matcher)
         t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
@@ -252,14 +275,29 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
                          "give each variable one type; keep a changing number of values in an array")
 
 
+def _with_room(t: Trace, entry: Edge, back: Edge, wanted: dict[Obj, int], count: Value) -> Edge:
+    """Makes room in the lists to which a loop appends, in front of it."""
+    t.enter(entry)
+    for xs, n in wanted.items():
+        contents = [e.state.get(xs) for e in (entry, back)]
+        if any(not isinstance(c, (tuple, Growing)) for c in contents):
+            continue
+        to = growing_lists.kind_of(t, contents, True)
+        if to is not None:
+            t.state[xs] = list_changes.with_room(t, contents[0], to, t.builder.mul(count, n))
+    return t.here()
+
+
 def _iteration(t: Trace, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,
-               roots: list[Obj] | None) -> tuple[Edge | None, Edge | None]:
+               roots: list[Obj] | None, appends: Appends) -> tuple[Edge | None, Edge | None]:
     """Traces one iteration; returns the exit and the back edge, each None if there is none."""
     found: list[tuple[Edge | None, list[Edge]]] = []
     t.depth += 1
+    t.appends.append(appends)
     try:
         t.survives(lambda: found.append(body(it)))
     finally:
+        t.appends.pop()
         t.depth -= 1
     if not found:
         return None, None
@@ -347,10 +385,16 @@ def _guess_contents(out: State, v: Any) -> None:
     content = out.get(obj)
     if isinstance(content, Sym):
         out[obj] = _stand_in(content.type, content.weak)
+    elif type(content) is Growing:
+        out[obj] = content.with_parts(tuple(_stand_in(*_typed(x)) for x in content.parts()))
     elif isinstance(content, tuple):
         out[obj] = tuple(_other(out, x) if lattice.is_scalar(x) else x for x in content)
     elif isinstance(content, dict):
         out[obj] = {k: _other(out, x) if lattice.is_scalar(x) else x for k, x in content.items()}
+
+
+def _typed(x: Any) -> tuple[Any, Weak]:
+    return lattice.scalar_type(x) if lattice.is_scalar(x) else (x.type, False)
 
 
 def _stand_in(type: Any, weak: Weak) -> Sym:

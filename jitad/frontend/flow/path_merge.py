@@ -22,8 +22,10 @@ from typing import Any
 
 from ...ir.graph import Block, Value
 from ...ir.types import F32, F64, Type, join
+from ..objects import growing_lists
 from ..trees import references
 from ..values import lattice
+from ..values.growing import Growing
 from ..values.lattice import UNBOUND, describe, is_scalar, is_structure, same
 from ..values.protocol import Trace
 from ..values.union_merge import (
@@ -317,15 +319,41 @@ class Merger:
                 return Conflict(f"an array {kinds}, depending on the path taken")
             return self._param(t, False, contents, hint)
         if cls is ListObj:
-            if any(len(c) != len(first) for c in some):
-                lengths = " or ".join(dict.fromkeys(str(len(c)) for c in some))
-                return Conflict(f"a list of length {lengths}, depending on the path taken")
+            if any(type(c) is Growing or len(c) != len(first) for c in some):
+                return self._growing(contents, some, hint)
             rows = [(UNBOUND,) * len(first) if c is UNBOUND else c for c in contents]
             return tuple(merge(list(c), hint) for c in zip(*rows))
         if cls is DictObj and any(list(c) != list(first) for c in some):
             return Conflict("a dict with different keys, depending on the path taken")
         keys = dict.fromkeys(k for c in some for k in c)
         return {k: merge([UNBOUND if c is UNBOUND else c.get(k, UNBOUND) for c in contents], str(k)) for k in keys}
+
+    def _growing(self, contents: Sequence[Any], some: Sequence[Any], hint: str) -> Any:
+        """Merges the contents of a list of different or unknown lengths."""
+        if len(some) == len(contents) and _one(some):
+            return some[0]
+        to = growing_lists.kind_of(self.t, some, self.in_loop)
+        if to is None:
+            lengths = " or ".join(dict.fromkeys("unknown" if type(c) is Growing else str(len(c)) for c in some))
+            return Conflict(f"a list of length {lengths}, depending on the path taken")
+        grown: list[Any] = []
+        for edge, content in zip(self.edges, contents):
+            with self.t.on(edge):
+                grown.append(content if content is UNBOUND else growing_lists.grown(self.t, content, to))
+        rows = [(UNBOUND,) * (1 + len(to.cells)) if c is UNBOUND else c.parts() for c in grown]
+        counts, *columns = zip(*rows)
+        return Growing(to, self._bound(counts, hint and f"{hint}_length"),
+                       tuple(self._column(c, hint) for c in columns))
+
+    def _column(self, vals: Sequence[Any], hint: str) -> Sym:
+        some: list[Sym] = [v for v in vals if v is not UNBOUND]
+        if len(some) == len(vals) and all(v.value is some[0].value for v in some):
+            return some[0]
+        type_: Type | None = some[0].type
+        for v in some[1:]:
+            type_ = join(type_, v.type) if type_ is not None else None
+        assert type_ is not None
+        return self._param(type_, False, vals, hint)
 
     def _mark_ambiguous(self) -> None:
         """Freezes each new object that may be the same as another live one."""
@@ -366,6 +394,8 @@ def _one(values: Sequence[Any]) -> bool:
 
 def _shape(content: Any) -> Any:
     """The part of a list's or dict's contents that must agree on all paths: its length or its keys."""
+    if type(content) is Growing:
+        return Growing, content.kind
     return len(content) if isinstance(content, tuple) else tuple(content) if isinstance(content, dict) else None
 
 

@@ -14,6 +14,7 @@ from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..values.active import Active
 from ..values.closures import Fn, Method, View
+from ..values.growing import noted
 from ..values.lattice import UNBOUND, describe, is_static, rebuild
 from ..values.protocol import Trace
 from ..values.values import ARGUMENT, CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
@@ -29,6 +30,8 @@ def plain(t: Trace, v: Any) -> Any:
         return t.read(v)
     if type(v) in ARRAYS:                        # in a captured list or tuple
         return t.read(t.lift(v))
+    if isinstance(v, ListObj):
+        v = t.settled_list(v)
     if isinstance(v, (ListObj, list)):
         return [plain(t, x) for x in (t.contents(v) if isinstance(v, ListObj) else v)]
     if isinstance(v, DictObj):
@@ -46,6 +49,8 @@ def export(t: Trace, v: Any) -> Any:
         v = t.settle(v)
     if type(v) is Choice:
         return OneOf(v.tag, [export(t, x) for x in v.variants])
+    if isinstance(v, ListObj):
+        v = t.settled_list(v)
     if isinstance(v, ListObj):
         return [export(t, x) for x in t.contents(v)]
     if isinstance(v, DictObj):
@@ -215,6 +220,8 @@ def list_method(t: Trace, xs: ListObj, name: str, args: list[Any], kwargs: dict[
         return store_list(t, xs, t.contents(t.call(sorted, xs, *args, **kwargs)))
     if name == "copy":
         return t.new_list(items)
+    if name == "append":
+        noted(t, xs)
     result = getattr(items, name)(*args, **kwargs)
     if name not in ("index", "count"):
         store_list(t, xs, items)

@@ -125,7 +125,7 @@ def _copied(xs: Any) -> Any:
 
 
 def _leaf(t: Trace, x: Any, cell: Cell) -> Any:
-    return Sym(x.value, True) if cell.weak and type(x) is Sym else x
+    return Sym(x.value, cell.weak) if cell.weak is not False and type(x) is Sym else x
 
 
 def _made(t: Trace, v: Any) -> Any:

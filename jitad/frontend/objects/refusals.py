@@ -6,12 +6,10 @@ Functions in ``ALWAYS`` have side effects, or need the interpreter, which compil
 
 from __future__ import annotations
 
-import bisect
 import builtins
 import collections
 import contextlib
 import functools
-import heapq
 import itertools
 import sys
 import warnings
@@ -47,9 +45,6 @@ ALWAYS: dict[Any, tuple[str, str]] = {
     collections.defaultdict: ("`collections.defaultdict` in compiled code",
                               "a dict: `d[k] = d.get(k, 0.0) + x`, `d.setdefault(k, []).append(x)`"),
     collections.deque: ("`collections.deque` in compiled code", "a list, with `pop(0)` and `insert(0, x)`"),
-    **{f: (f"`{f.__module__.lstrip('_')}.{f.__name__}` in compiled code, which changes a list", "`sorted`, or an array")
-       for f in (heapq.heapify, heapq.heappush, heapq.heappop, heapq.heapreplace, heapq.heappushpop,
-                 bisect.insort_left, bisect.insort_right)},
     warnings.warn: ("`warnings.warn` in compiled code", "`raise`, or return a flag, `bool(x < 0)`, and warn outside"),
     sys.exit: ("`sys.exit` in compiled code", "`raise` an exception, and exit outside"),
     itertools.count: ("`itertools.count` has no end", "`while True:` with a counter"),

@@ -184,6 +184,8 @@ def is_iterator(v: Any) -> bool:
 
 def walked(t: Trace, v: Any) -> Any:
     """The object that a loop over ``v`` iterates over."""
+    if type(v) is ListObj:
+        return t.walked_list(v)
     if type(v) is not Instance or is_iterator(v):
         return v
     found = call_special(t, v, "__iter__")

@@ -11,8 +11,18 @@ from typing import Any
 import numpy as np
 
 from ...errors import NOWHERE, Loc
+from ..arrays import library
 from ..arrays.rules import promotion
-from ..objects import attributes, containers, iteration, long_lists, refusals, special_methods
+from ..objects import (
+    attributes,
+    containers,
+    growing_lists,
+    iteration,
+    list_changes,
+    long_lists,
+    refusals,
+    special_methods,
+)
 from ..objects.long_lists import LongList
 from ..syntax import virtualise
 from ..syntax.comprehensions import Generator
@@ -158,8 +168,10 @@ def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
 
 
 def _list(t: Trace, v: Any = ()) -> Any:
+    if growing_lists.contents(t, v) is not None:
+        return list_changes.copy(t, v)
     if isinstance(v, LongList):
-        return v
+        return growing_lists.changeable(t, v)
     if isinstance(v, Generator):
         return v.listed()
     return t.call(long_lists.listed, v) if long_lists.is_walked(t, v) else t.new_list(t.iterate(v))
@@ -265,6 +277,9 @@ _OWN_TYPES: dict[type, type] = {
     ListObj: list, DictObj: dict, ArrayRef: np.ndarray, Fn: types.FunctionType, Range: range,
 }
 
+# These take lists of run-time length as they are.
+WALKING = frozenset((enumerate, zip, reversed, map, len, list, type, isinstance, hasattr, getattr, callable,
+                     functools.partial, *library.LISTS))
 KEEPS: frozenset[Any] = frozenset((functools.partial,))              # uses none of its arguments
 TABLE: dict[Any, Rule] = {
     **stdlib.TABLE, **reducing.TABLE,

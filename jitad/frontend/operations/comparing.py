@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import Loc
 from ...ir.types import BOOL
 from ..arrays import table
-from ..objects import containers, iteration, special_methods
+from ..objects import containers, growing_lists, iteration, special_methods
 from ..objects.long_lists import LongList
 from ..values import purity
 from ..values.active import Active
@@ -70,6 +70,9 @@ class Comparisons(Trace):
 
     def _compare_structures(self, op: str, x: Any, y: Any) -> Any:
         """Compares two structures; traced and captured ones compare as in Python."""
+        x, y = growing_lists.settled(self, x), growing_lists.settled(self, y)
+        if isinstance(x, LongList) or isinstance(y, LongList):
+            return self.compare(op, x, y)
         for kind in (tuple, (ListObj, list)):
             if isinstance(x, kind) and isinstance(y, kind):
                 return special_methods.in_order(self, op, self.iterate(x), self.iterate(y))
@@ -127,6 +130,7 @@ class Comparisons(Trace):
         found = special_methods.call_special(self, container, "__contains__", x)
         if found is not special_methods.MISSING:
             return self.truth(found)
+        container = growing_lists.settled(self, container)
         if isinstance(container, View) and container.kind == "keys":
             container = container.parts()[0]
         if isinstance(container, (DictObj, dict)) and isinstance(x, Sym) and not x.is_array:
@@ -170,7 +174,8 @@ class Comparisons(Trace):
                 return bool(c.value.const)
             return c
         if isinstance(v, (ListObj, DictObj)):
-            return bool(self.contents(v))
+            n = growing_lists.contents(self, v)
+            return bool(self.contents(v)) if n is None else self.truth(self.compare("gt", n.length, 0))
         if isinstance(v, Active):
             return v.truth(self)
         for name in ("__bool__", "__len__"):

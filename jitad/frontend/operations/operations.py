@@ -17,7 +17,7 @@ from ...ir.types import INSTEAD
 from ..arrays import table, views
 from ..columns.list_columns import Columns
 from ..flow import raising
-from ..objects import containers, long_lists, special_methods
+from ..objects import containers, growing_lists, list_changes, long_lists, special_methods
 from ..trees.references import TextOf
 from ..values.active import Active
 from ..values.closures import TEXT, Range, Template
@@ -91,8 +91,11 @@ class Operations(Comparisons, Elements):
         found = special_methods.binary(self, op, x, y)
         if found is not special_methods.MISSING:
             return found
+        x, y = growing_lists.settled(self, x), growing_lists.settled(self, y)
         if isinstance(x, long_lists.LongList) or isinstance(y, long_lists.LongList):
-            return long_lists.binary(self, op, x, y)
+            return list_changes.binary(self, op, x, y)
+        if op == "mul" and (repeated := list_changes.repeated(self, x, y)) is not None:
+            return repeated
         if isinstance(x, (Template, TextOf)) or isinstance(y, (Template, TextOf)):
             joined = raising.joined(self, op, x, y)
             if joined is not None:
@@ -184,6 +187,9 @@ class Operations(Comparisons, Elements):
             views.store_all(self, x, new)
             return x
         if isinstance(x, ListObj) and op == "add":
+            if list_changes.grows(self, x, "extend", (y,)):
+                list_changes.extend(self, x, y)
+                return x
             containers.store_list(self, x, [*self.contents(x), *self.iterate(y)])
             return x
         if isinstance(x, DictObj) and op == "or":

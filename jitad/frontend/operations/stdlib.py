@@ -20,7 +20,7 @@ from ..arrays.library.scalar import integers
 from ..arrays.rules import promotion, ufuncs
 from ..captured.user_classes import is_user_class
 from ..columns.recursive_types import family_of
-from ..objects import containers, iteration, special_methods
+from ..objects import containers, growing_lists, iteration, special_methods
 from ..objects.long_lists import LongList
 from ..syntax.comprehensions import Generator
 from ..values.closures import Stream
@@ -218,8 +218,9 @@ def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = Fal
 def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
     if key is None and (isinstance(v, Generator) or iteration.is_counted(v) and iteration.known_count(t, v) is None):
         v = t.call(list, v)
+    v = growing_lists.settled(t, v)
     if isinstance(v, LongList) and key is None and isinstance(reverse, bool) and v.holds_numbers():
-        return v.sorted(t, reverse)
+        return growing_lists.changeable(t, v.sorted(t, reverse))
     if iteration.is_counted(v) and iteration.known_count(t, v) is None:
         t.unsupported("`sorted` of a length that is only known at run time",
                       "put the numbers into an array: `np.sort(a)`, `a[np.argsort(key)]`")
@@ -386,6 +387,7 @@ TABLE: dict[Any, Rule] = {
     functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation are not needed here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in library.WRITTEN.items()},
+    **{fun: _written(fun, substitute) for fun, substitute in library.LISTS.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in library.NUMPY.items()},
     marks.constant: _constant, marks.on_device: lambda t: t.options.target != "cpu",
     marks.refuse: lambda t, what, instead: t.unsupported(what, instead),

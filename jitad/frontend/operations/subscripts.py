@@ -13,7 +13,7 @@ from ...ir.graph import ExcInfo, Operand, Value
 from ...ir.types import I64, Array
 from ..arrays import library, table, views
 from ..arrays.library.manipulation import joining
-from ..objects import attributes, containers, iteration, long_lists, special_methods
+from ..objects import attributes, containers, growing_lists, iteration, list_changes, long_lists, special_methods
 from ..objects.long_lists import LongList
 from ..values.active import Active
 from ..values.closures import WALKS, BoundMethod, Fn, Method, Partial, Range, Super
@@ -35,6 +35,9 @@ class Elements(Trace):
         c = obj if type(obj) is Choice else self.first_choice((index,))
         if c is not None:
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
+        growing = growing_lists.contents(self, obj)
+        if growing is not None:
+            return self.native(growing_lists.item, self, growing, index)
         if isinstance(index, (Sym, slice)):
             obj = long_lists.constant(self, obj) if isinstance(index, Sym) else obj
             obj = self.opened(obj)
@@ -132,6 +135,9 @@ class Elements(Trace):
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
+        if growing_lists.contents(self, obj) is not None:
+            self.native(list_changes.set_item, self, obj, index, value)
+            return
         c = obj if type(obj) is Choice else self.first_choice((index, value if isinstance(obj, ArrayRef) else None))
         if c is None and isinstance(index, Sym) and isinstance(obj, ListObj):
             c = index = self.position(obj, index)
@@ -160,13 +166,21 @@ class Elements(Trace):
 
     def delitem(self, obj: Any, index: Any, loc: Loc) -> None:
         self.builder.loc = loc
-        if isinstance(obj, (ListObj, DictObj)):
+        if growing_lists.contents(self, obj) is not None:
+            self.native(list_changes.delete, self, obj, index)
+        elif isinstance(obj, (ListObj, DictObj)):
             self.native(containers.delete_item, self, obj, index)
         elif isinstance(obj, (list, dict)):
             self.unsupported(f"deletes from {containers.describe(obj)}, which is a constant here", "delete from a copy")
         elif special_methods.call_special(self, obj, "__delitem__", index) is special_methods.MISSING:
             self.unsupported(f"deletes elements of {containers.describe(obj)}",
                              "copy the rest: `np.concatenate((a[:i], a[i + 1:]))`")
+
+    def walked_list(self, v: Any) -> Any:
+        return growing_lists.walked(self, v)
+
+    def settled_list(self, v: Any) -> Any:
+        return growing_lists.settled(self, v)
 
     def iterate(self, v: Any) -> list[Any]:
         """All elements of a value whose length is known while tracing."""
@@ -183,9 +197,12 @@ class Elements(Trace):
         self.builder.loc = loc
         if type(v) is Choice:
             return list(self.over(v, lambda x: tuple(self.unpack(x, n, star, loc))))
+        v = growing_lists.settled(self, v)
+        if isinstance(v, LongList) and v.holds_numbers():
+            v = v.columns[0]
         if isinstance(v, ArrayRef):
             items = self._unpack_array(v, n, star)
-            if len(items) == n and star is not None and isinstance(items[star], LongList):
+            if len(items) == n and star is not None and growing_lists.contents(self, items[star]) is not None:
                 return items
         elif isinstance(v, (Sym, Fn)) or v is None or is_number(v):
             raise TypeError(f"cannot unpack non-iterable {type(containers.sample(v)).__name__} object")
@@ -240,6 +257,9 @@ class Elements(Trace):
     def length(self, v: Any) -> Any:
         if type(v) is Choice:
             return self.over(v, self.length)
+        growing = growing_lists.contents(self, v)
+        if growing is not None:
+            return growing_lists.length(self, growing)
         if isinstance(v, (ListObj, DictObj)):
             return len(self.contents(v))
         n = self.apply_rule(len, v) if not isinstance(v, (ArrayRef, Sym)) else self.apply_rule(table.TABLE[len], v)

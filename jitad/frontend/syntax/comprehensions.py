@@ -12,7 +12,7 @@ from ...ir.graph import Value
 from ..flow import stacking
 from ..flow.branches import logical
 from ..flow.loops import LoopNode, break_, continue_, walk
-from ..objects import long_lists
+from ..objects import growing_lists, long_lists
 from ..objects.iteration import STREAMS, begin, count, exactly, mark
 from ..objects.iteration import element as element_of
 from ..values.closures import WALKS, Mapped
@@ -79,6 +79,7 @@ def build_list(f: Frame, clauses: Clauses, element: Hook) -> Any:
 
 
 def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
+    walked = f.t.walked_list(walked)
     if len(clauses.items) == 1 and long_lists.is_walked(f.t, walked):
         return _in_a_loop(f, clauses, element, walked)
     return f.t.new_list(comprehend(f, clauses, element, walked))
@@ -108,7 +109,7 @@ def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
                               "a list comprehension over nothing, whose elements cannot be evaluated",
                               (lambda: made[0].kept) if conditions else None)
     mark(t.state, walked, True)
-    return made[0].listed(t, stacks)
+    return growing_lists.changeable(t, made[0].listed(t, stacks))
 
 
 def _known(f: Frame, condition: Any, loc: Loc) -> bool:

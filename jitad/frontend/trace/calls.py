@@ -24,7 +24,7 @@ from ..callables import traceable
 from ..captured.user_classes import in_stdlib, is_user_class
 from ..columns.recursive_types import Family
 from ..flow import raising
-from ..objects import attributes, containers, refusals, special_methods
+from ..objects import attributes, containers, growing_lists, list_changes, refusals, special_methods
 from ..objects.long_lists import LongList
 from ..operations import argument_errors, builtin, stdlib
 from ..transforms import rule_calls
@@ -189,10 +189,17 @@ def _call_library(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: di
 
 def _call_builtin(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Calls a builtin of ``builtin.TABLE``; a union argument is settled first, unless the builtin accepts unions."""
+    if fun not in builtin.WALKING:
+        args, kwargs = _settled_lists(t, args, kwargs)
     c = next((a for a in (*args, *kwargs.values()) if type(a) is Choice), None) if fun not in builtin.KEEPS else None
     if c is None:
         return argument_errors.called(t, fun, rule, functools.partial(t.native, rule, t), args, kwargs)
     return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
+
+
+def _settled_lists(t: Trace, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments for a function that neither keeps nor changes a list: those of run-time length are immutable."""
+    return [growing_lists.settled(t, a) for a in args], {k: growing_lists.settled(t, a) for k, a in kwargs.items()}
 
 
 def _call_bound(t: Trace, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -214,6 +221,8 @@ def _call_method(t: Trace, m: Method, args: list[Any], kwargs: dict[str, Any]) -
         return t.over(args[0], lambda v: t.call(m, v, *args[1:], **kwargs))
     if name in attributes.TUPLE_METHODS:
         return t.native(special_methods.tuple_method, t, obj, name, args, kwargs)
+    if list_changes.grows(t, obj, name, args):
+        return t.native(list_changes.method, t, obj, name, args, kwargs)
     if type(obj) in containers.METHODS_OF:
         return t.native(containers.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
     cls = np.ndarray if isinstance(obj, ArrayRef) or obj.is_array else containers.type_of(obj)
@@ -241,6 +250,7 @@ def _mutate(t: Trace, fun: Any, call: Any, rule: Callable[..., Any], args: list[
 
 def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Calls a function with a rule in ``arrays.table``; Python computes it if the arguments are known."""
+    args, kwargs = _settled_lists(t, args, kwargs)
     c = t.first_choice((*args, *kwargs.values()))
     if c is not None:
         return t.over(c, lambda v: _call_settled(t, fun, rule, args, kwargs))

@@ -17,13 +17,15 @@ from ...errors import JitadError, TypeInferenceError
 from ...ir.graph import ExcInfo, Function, Value
 from ..arrays import library
 from ..flow.call_boundary import Endless, Inwards, Packer, Transfer, object_of, packed, static_key
+from ..objects import growing_lists
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Fn
+from ..values.growing import Growing, noted_other
 from ..values.lattice import UNBOUND, is_number, same
 from ..values.protocol import FunctionRef, Trace
 from ..values.session import Outcome, Specialisation
-from ..values.values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
+from ..values.values import ArrayObj, ArrayRef, Choice, ListObj, Obj, Slot, Sym, activate
 
 ROUNDS = 12
 VARIANTS = 16           # most specialisations that differ in numbers only, before those become run-time values
@@ -83,6 +85,8 @@ def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, re
                           "write the `if` around the call")
         else:
             t.state[mine] = content
+            if isinstance(mine, ListObj):
+                noted_other(t, mine)
             if content is UNBOUND:
                 mine.bound = False
     for obj in transfer.made:
@@ -100,6 +104,7 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
     """The IR function for these arguments, traced now if there is none."""
     session = t.session
     bound = _generalise(t, fn, {k: t.trimmed(v) for k, v in bound.items()})
+    lists = _generalised_lists(t, fn, bound)
     cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
     packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
     key = (fn.code, cells, tuple(fn.slots), *keys)
@@ -110,7 +115,7 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
             closure_nesting.check(t, t.state, bound.values())
         if around > 40:
             raise TypeInferenceError(f"`{fn.code.name}` calls itself with ever new types or structures", t.loc)
-        spec = _trace(t, fn, bound, key, packer)
+        spec = _trace(t, fn, bound, lists, key, packer)
     if not spec.done:
         spec.hit = True
     for s in session.stack:                          # the enclosing functions rely on a result that may still change
@@ -132,6 +137,20 @@ def _generalise(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
     return bound
 
 
+def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
+    """The contents of a function's lists; one whose length changes between recursive calls gets a run-time length."""
+    given = {**bound, **{name: t.state.get(slot) for name, slot in fn.slots.items()}}
+    lists = {name: v for name, v in given.items() if type(v) is ListObj and not v.readonly}
+    for s in t.session.stack:
+        for name, before in s.lists.items() if s.key[0] is fn.code and lists else ():
+            content = t.state.get(lists[name]) if name in lists else None
+            if isinstance(content, tuple) and (type(before) is Growing or len(content) != len(before)):
+                to = growing_lists.kind_of(t, (content, before), True)
+                if to is not None:
+                    t.state[lists[name]] = growing_lists.grown(t, content, to)
+    return {name: content for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}
+
+
 def _blur(t: Trace, v: Any, before: Any) -> Any:
     both = isinstance(v, bool) and isinstance(before, bool)
     if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not both and not same(v, before))):
@@ -143,10 +162,11 @@ def _blur(t: Trace, v: Any, before: Any) -> Any:
 
 # --- tracing ------------------------------------------------------------------------------------------
 
-def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> Specialisation:
+def _trace(t: Trace, fn: Fn, bound: dict[str, Any], lists: dict[str, Any], key: Any,
+           packer: Packer) -> Specialisation:
     session = t.session
     name = session.module.unique_name(fn.code.name if fn.code.name.isidentifier() else "lambda_")
-    spec = Specialisation(name, key, len(session.stack), bound)
+    spec = Specialisation(name, key, len(session.stack), bound, lists)
     session.functions[key] = spec
     session.variants[fn.code] = session.variants.get(fn.code, 0) + 1
     session.module.functions[name] = Function(name)           # reserves the name

@@ -22,6 +22,7 @@ from ..objects import containers, special_methods
 from ..operations import operations
 from ..trees import boxed_closures, nodes
 from ..values import unions
+from ..values.growing import Growing
 from ..values.lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from ..values.session import Session
 from ..values.values import (
@@ -41,8 +42,8 @@ from ..values.values import (
 )
 from . import calls, captured_state
 
-GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
-           "assign `out[i] = x`; or write out a loop of known length, `for i in jitad.unroll(range(3))`")
+GROWING = ("elements that are all numbers, or all tuples of as many numbers; or an array made before, "
+           "`out = np.zeros(n)`, with `out[i] = x`; or a loop of known length, `for i in jitad.unroll(range(3))`")
 
 
 class Dead(Exception):
@@ -67,6 +68,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         self.opened_at: dict[Place, tuple[Any, Any]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.widened: set[Value] = set()
+        self.appends: list[Any] = []                 # ``growing_lists.Appends`` of the enclosing loops
         self.meanings: dict[Value, unions.Meaning] = {}
         self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
         self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}
@@ -231,6 +233,9 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
             self.unsupported(f"this is {content.reason}", hints.get(type(obj), "give it one structure on every path"))
         if content is UNBOUND:
             raise JitadError(f"an object ({containers.describe(obj)}) was lost where paths meet", self.loc)
+        if type(content) is Growing:
+            self.unsupported("looks at the elements of a list whose length is only known at run time",
+                             "an array, `np.array(xs)`, or a loop over it")
         self.check_fresh(obj)
         return content
 

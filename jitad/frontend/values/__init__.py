@@ -11,6 +11,7 @@ Files, in reading order::
     session          state shared by the functions of one module
     active           composites that implement the trace's queries themselves
     lattice          equality and joins of values
+    growing          contents of lists whose length is a run-time value
     code             a function as hooks, and one activation of it
     closures         functions, methods and iterators as values
     unions           values of several kinds, distinguished by a tag at run time

@@ -79,6 +79,14 @@ class Emitting(Context, Protocol):
     def contents(self, obj: Obj) -> Any:
         """The current contents of a mutable object."""
 
+    appends: list[Any]
+
+    def walked_list(self, v: Any) -> Any:
+        """What iterating over ``v`` walks, if it is a list of run-time length; otherwise ``v``."""
+
+    def settled_list(self, v: Any) -> Any:
+        """The present elements of ``v``, if it is a list of run-time length; otherwise ``v``."""
+
     def check_fresh(self, obj: Obj) -> None:
         """Refuses to read an object that may be one of several, if one of them has changed since."""
 

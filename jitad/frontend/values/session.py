@@ -38,6 +38,7 @@ class Specialisation:
     key: Any
     level: int
     args: Any                                        # its arguments, to find those that change in recursive calls
+    lists: dict[str, Any] = field(default_factory=dict)            # the contents of its lists, for the same reason
     objs: list[Obj] = field(default_factory=list)
     outcome: Outcome | None = None
     consts: list[Place] = field(default_factory=list)

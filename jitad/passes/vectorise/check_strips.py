@@ -24,7 +24,7 @@ from functools import reduce
 from ...ir.builder import Builder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS, ORDERS
-from ...ir.types import BOOL, I64, Scalar, is_float_scalar
+from ...ir.types import BOOL, F64, I64, Scalar, is_float_scalar
 from ...ir.uses import users
 from ..analysis.loops import Counted, Loop, counted, loop_forest, reads_trip_count
 from .fission import Chunks
@@ -46,7 +46,12 @@ GATHER, ORDERED, WORTH = 2, 4, 1
 """The costs of a gather, and of a sum in order, in simple operations on floats, and how many of these must be left for
 vectors of 512 bits to pay (Intel Xeon, Sapphire Rapids or later).  Interpolation in a table takes 0.6 of the time, in
 an image 0.5, squared differences from chosen elements 0.4 to 0.7; products of chosen elements alone would take longer.
-With vectors of 256 bits all take longer: casts of floats to integers, and gathers, are then made one by one."""
+With vectors of 256 bits, casts of floats to integers, and gathers, are made one by one: see the next ones."""
+DIVISION, STRIP, INDEX = 6, 4, 2
+"""What vectors of 256 bits save for a division, twice that for a root, and what they must save for an iteration, each
+tested index, and 1 for each gather (AMD Zen 3, where a root alone takes 2.8 ns and a division 1.4).  With one index for
+each gather, a root of one or two takes 0.5 to 0.65 of the time, of four 0.9 to 1.4; two divisions of one or two 0.5 to
+0.65, of three 0.8 to 1.3; one division of two to four 1.0 to 1.9."""
 
 
 def check_strips(module: Module) -> None:
@@ -73,7 +78,7 @@ class _Test:
 
     def __init__(self, func: Function, loop: Loop, known: Counted, module: Module) -> None:
         self.func, self.loop, self.known, self.head = func, loop, known, loop.head
-        self.fast_gathers, self.fastmath = module.fast_gathers, module.fastmath
+        self.fast_gathers, self.fast_roots, self.fastmath = module.fast_gathers, module.fast_roots, module.fastmath
         self.wanted: dict[Value, bool] = {}
         self.kinds: dict[Value, bool | None] = {known.iv: False}
         self.indices: set[Value] = set()
@@ -99,14 +104,29 @@ class _Test:
     def _pays(self, checks_left: bool) -> bool:
         if self.calls_functions():
             return True
-        if checks_left or not self.fast_gathers or not carries_only_sums_and_stores(self.loop, self.known) or \
-                reads_trip_count(self.loop):
+        if checks_left or not (self.fast_gathers or self.fast_roots) or reads_trip_count(self.loop) or \
+                not carries_only_sums_and_stores(self.loop, self.known):
             return False
+        gathers = [op for op in self.head.ops if op.name == "get" and self._kind(op.result) is None]
+        if not self.fast_gathers:
+            return self._roots_pay(len(gathers))
         work = sum(OPS[op.name].cost for op in self.head.ops
                    if OPS[op.name].elementwise and is_float_scalar(op.result.type))
-        gathers = [op for op in self.head.ops if op.name == "get" and self._kind(op.result) is None]
         sums = [] if self.fastmath else [p for p in self.head.params if is_float_scalar(p.type)]
         return work - GATHER * len(gathers) - ORDERED * len(sums) >= WORTH
+
+    def _roots_pay(self, gathers: int) -> bool:
+        """True if divisions and roots save what it costs to load elements one by one and to test their indices."""
+        casts = [op for op in self.head.ops if op.name == "cast" and is_float_scalar(op.operands[0].type)]
+        if any(_is_int(op.result) for op in casts):
+            return False
+        roots = [op for op in self.head.ops if op.name == "sqrt" and op.result.type == F64]
+        divisions = [op for op in self.head.ops if op.name == "div" and op.result.type == F64 and not
+                     (self.is_invariant(op.operands[1]) if self.fastmath else op.operands[1].const is not None)]
+        tested = [v for condition in self.wanted if condition.op is not None and self._is_index_test(condition)
+                  for v in condition.op.operands if self.depends_on_data(v)]
+        indices = {self.parts(v)[0] for v in tested}
+        return DIVISION * (2 * len(roots) + len(divisions)) >= STRIP + INDEX * len(indices) + gathers
 
     # --- foreseen values ------------------------------------------------------------------------------
 

@@ -2,12 +2,15 @@
 
 They are traced and differentiated like the user's own functions.  ``WRITTEN`` and ``NUMPY`` map each supported function
 to its Python version.  Functions in ``WRITTEN`` are evaluated by Python if all arguments are known while tracing;
-functions in ``NUMPY`` are always traced, since they make arrays of the program.  ``ARRAY_METHODS`` maps the names
-of methods in the same way.
+functions in ``NUMPY`` are always traced, since they make arrays of the program, and functions in ``LISTS``, to which a
+list of run-time length is passed as it is.  ``ARRAY_METHODS`` maps names of methods in
+the same way.
 """
 
 from __future__ import annotations
 
+import bisect
+import heapq
 import math
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +30,7 @@ from .linear_algebra import (
     window_functions,
 )
 from .manipulation import apply_along_axis, choosing, grids, joining, nan_reductions, rearranging, ufunc_methods
-from .ordering import histograms, quantiles, searching, sets, sorting
+from .ordering import histograms, ordered_lists, quantiles, searching, sets, sorting
 from .scalar import comparing, exact_sums, floating, floats, integers
 
 WRITTEN: dict[Any, Callable[..., Any]] = {
@@ -35,6 +38,12 @@ WRITTEN: dict[Any, Callable[..., Any]] = {
     **{getattr(math, name): getattr(floats, name) for name in ("gamma", "modf", "ldexp", "frexp", "remainder")},
     np.broadcast_shapes: comparing.broadcast_shapes,
     **({math.sumprod: exact_sums.sumprod} if hasattr(math, "sumprod") else {}),
+}
+LISTS: dict[Any, Callable[..., Any]] = {
+    **{getattr(heapq, name): getattr(ordered_lists, name) for name in (
+        "heappush", "heappop", "heapify", "heapreplace", "heappushpop")},
+    **{getattr(bisect, name): getattr(ordered_lists, name) for name in (
+        "bisect_left", "bisect_right", "insort_left", "insort_right")},
 }
 _BY_MODULE: dict[Any, str] = {
     apply_along_axis: "apply_along_axis apply_over_axes",

@@ -1,0 +1,290 @@
+"""Changes of lists of run-time length (``growing_lists``): their methods, assignments and operators.
+
+``append`` writes into spare room; where there is none, the columns become twice as long.  A loop that runs a known
+number of times makes room before it starts for what each iteration appends (``values.growing.Appends``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.graph import Value
+from ..columns.list_columns import Kind
+from ..values.growing import Growing, noted, noted_other
+from ..values.lattice import describe, is_scalar, scalar_type
+from ..values.protocol import Trace
+from ..values.values import ELEMENT, Choice, ListObj, Sym
+from . import containers, iteration, long_lists
+from .growing_lists import (
+    LEAST_ROOM,
+    contents,
+    element,
+    flat,
+    grown,
+    joined,
+    kind_of,
+    may_change,
+    of,
+    place_of,
+    settled,
+    snapshot,
+    stored,
+)
+from .long_lists import LongList
+
+# --- room -------------------------------------------------------------------------------------------
+
+def with_room(t: Trace, content: Any, to: Kind, more: Value) -> Growing:
+    """The same contents as those of a list of this kind, with room for ``more`` elements."""
+    if type(content) is not Growing:
+        return grown(t, content, to, more)
+    content = grown(t, content, to)
+    columns = []
+    needed = Sym(t.builder.add(t.value(content.length), more), True)
+    for c in content.columns:
+        columns.append(t.read(t.call(_with_room, t.new_array(c, ELEMENT), needed)))
+    return Growing(content.kind, content.length, tuple(columns))
+
+
+def _with_room(column: Any, needed: Any) -> Any:
+    """The column with at least ``needed`` rows; it is traced."""
+    if needed > len(column):
+        roomy = np.empty(2 * needed + LEAST_ROOM, column.dtype)
+        roomy[:len(column)] = column
+        return roomy
+    return column
+
+
+def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[Growing, Value, Any]]) -> None:
+    """Stores an element where ``prepare`` says, which returns the contents, the place and the new length."""
+    content = _writable(t, xs)
+    new = t.settle(new) if type(new) is Choice else new
+    found = flat(t, new)
+    if found is None:
+        t.unsupported(f"puts {describe(new)} into a list whose length is only known at run time",
+                      "numbers or tuples of numbers; rows of an array, `out[i] = x`, for arrays")
+    to = joined([content.kind, found[1]], True)
+    if to is None:
+        t.unsupported(f"puts {describe(new)} into a list of run-time length with elements of another kind",
+                      "elements of one kind: all numbers, or all tuples of as many numbers")
+    content, place, length = prepare(grown(t, content, to))
+    columns = stored(t, [c.value for c in content.columns], to, new, place)
+    t.state[xs] = Growing(to, length, tuple(map(Sym, columns)))
+
+
+def _writable(t: Trace, xs: ListObj) -> Growing:
+    containers.writable(t, xs, "a list")
+    content = contents(t, xs)
+    assert content is not None
+    return content
+
+
+# --- changing ---------------------------------------------------------------------------------------
+
+def append(t: Trace, xs: ListObj, element: Any) -> None:
+    def prepare(content: Growing) -> tuple[Growing, Value, Any]:
+        if not noted(t, xs):
+            content = with_room(t, content, content.kind, t.builder.const(1))
+        place = t.value(content.length)
+        return content, place, Sym(t.builder.add(place, 1), True)
+    _store(t, xs, element, prepare)
+
+
+def set_item(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
+    """``xs[index] = element``."""
+    if isinstance(index, slice):
+        t.unsupported("assigns to a slice of a list whose length is only known at run time", "an array")
+    _store(t, xs, element, lambda content: (
+        content, place_of(t, content, index, "list assignment index out of range").value, content.length))
+
+
+def pop(t: Trace, xs: ListObj, index: Any = -1) -> Any:
+    content = _writable(t, xs)
+    t.check(t.truth(t.compare("gt", content.length, 0)), "IndexError", "pop from empty list")
+    place = place_of(t, content, index, "pop index out of range")
+    found = element(t, content, place)
+    _remove(t, xs, content, None if isinstance(index, int) and index == -1 else place)
+    return found
+
+
+def _remove(t: Trace, xs: ListObj, content: Growing, place: Sym | None) -> None:
+    """Removes the element at ``place``, None for the last one."""
+    columns = content.columns
+    if place is not None:
+        columns = tuple(t.read(t.call(_without, t.new_array(c, ELEMENT), place)) for c in columns)
+    t.state[xs] = Growing(content.kind, Sym(t.builder.sub(t.value(content.length), 1), True), columns)
+
+
+def _without(column: Any, i: Any) -> Any:
+    return np.concatenate((column[:i], column[i + 1:], column[i:i + 1]))
+
+
+def delete(t: Trace, xs: ListObj, index: Any) -> None:
+    """``del xs[index]``."""
+    content = _writable(t, xs)
+    if not isinstance(index, slice):
+        _remove(t, xs, content, place_of(t, content, index, "list assignment index out of range"))
+        return
+    if index.stop is not None or index.step is not None:
+        t.unsupported("deletes a slice of a list whose length is only known at run time", "`xs = xs[:i] + xs[j:]`")
+    kept = 0 if index.start is None else t.call(_clamped, index.start, content.length)
+    t.state[xs] = Growing(content.kind, t.sym(kept), content.columns)
+
+
+def insert(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
+    def prepare(content: Growing) -> tuple[Growing, Value, Any]:
+        noted_other(t, xs)
+        content = with_room(t, content, content.kind, t.builder.const(1))
+        place = t.call(_clamped, index, content.length)
+        columns = tuple(t.read(t.call(_with_gap, t.new_array(c, ELEMENT), place)) for c in content.columns)
+        return Growing(content.kind, content.length, columns), t.value(place), t.binary("add", content.length, 1)
+    _store(t, xs, element, prepare)
+
+
+def _clamped(i: Any, n: Any) -> Any:
+    return max(i + n if i < 0 else i, 0) if i < n else n
+
+
+def _with_gap(column: Any, i: Any) -> Any:
+    """The column with row ``i`` moved behind a gap in which another one is stored."""
+    return np.concatenate((column[:i], column[i:i + 1], column[i:-1]))
+
+
+def _extend(xs: Any, ys: Any) -> None:
+    for y in ys:
+        xs.append(y)
+
+
+def extend(t: Trace, xs: ListObj, ys: Any) -> None:
+    noted_other(t, xs)
+    t.call(_extend, xs, settled(t, ys) if ys is xs else ys)
+
+
+def clear(t: Trace, xs: ListObj) -> None:
+    content = _writable(t, xs)
+    t.state[xs] = Growing(content.kind, t.sym(0), content.columns)
+
+
+def _replace(t: Trace, xs: ListObj, by: LongList) -> None:
+    _writable(t, xs)
+    noted_other(t, xs)
+    t.state[xs] = t.state[of(t, by)]
+
+
+def reverse(t: Trace, xs: ListObj) -> None:
+    _replace(t, xs, snapshot(t, _writable(t, xs)).item(t, slice(None, None, -1)))
+
+
+def sort(t: Trace, xs: ListObj, *, key: Any = None, reverse: bool = False) -> None:
+    found = t.call(sorted, xs, key=key, reverse=reverse)
+    _replace(t, xs, settled(t, found))
+
+
+def copy(t: Trace, xs: ListObj) -> ListObj:
+    out = t.new_list(())
+    t.state[out] = contents(t, xs)
+    return out
+
+
+def _index(xs: Any, x: Any, start: int = 0) -> Any:
+    for i in range(start, len(xs)):
+        if xs[i] == x:
+            return i
+    raise ValueError(f"{x} is not in list")
+
+
+def _count(xs: Any, x: Any) -> Any:
+    n = 0
+    for y in xs:
+        if y == x:
+            n += 1
+    return n
+
+
+def _remove_first(xs: Any, x: Any) -> None:
+    for i in range(len(xs)):
+        if xs[i] == x:
+            del xs[i]
+            return
+    raise ValueError("list.remove(x): x not in list")
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "append": append, "pop": pop, "insert": insert, "extend": extend, "clear": clear, "reverse": reverse, "sort": sort,
+    "copy": copy,
+}
+_TRACED: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove_first}
+
+
+def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
+    """True if a list has a run-time length, which a method may give it.
+
+    ``extend`` does by what is as long as run-time values say; ``insert`` and ``pop`` do at a place known then only.
+    """
+    if type(xs) is not ListObj or contents(t, xs) is not None or not args or xs.readonly:
+        return type(xs) is ListObj and contents(t, xs) is not None
+    if name == "extend":
+        ys = t.walked_list(args[0])
+        return iteration.is_counted(ys) and iteration.known_count(t, ys) is None
+    content = t.contents(xs)
+    if name not in ("insert", "pop") or not isinstance(args[0], Sym) or args[0].value.const is not None:
+        return False
+    to = kind_of(t, (content, tuple(args[1:])), True)
+    if to is not None:
+        t.state[xs] = grown(t, content, to)
+    return to is not None
+
+
+def method(t: Trace, xs: ListObj, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a list of run-time length."""
+    if name in _TRACED:
+        return t.call(_TRACED[name], xs, *args, **kwargs)
+    return _METHODS[name](t, xs, *args, **kwargs)
+
+
+# --- operators --------------------------------------------------------------------------------------
+
+def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
+    """``x op y`` where one operand is a list of run-time length."""
+    both = (x, y)
+    if op == "add" and all(isinstance(v, LongList) and may_change(v.kind) or type(v) is ListObj for v in both):
+        found = [t.contents(v) if type(v) is ListObj else Growing(v.kind, v.count(t), tuple(map(t.read, v.columns)))
+                 for v in both]
+        to = kind_of(t, found, True)
+        if to is not None:
+            one, other = (grown(t, content, to) for content in found)
+            pairs = zip(snapshot(t, one).columns, snapshot(t, other).columns)
+            columns = [t.call(np.concatenate, pair) for pair in pairs]
+            return of(t, LongList(to, columns))
+    return long_lists.binary(t, op, x, y)
+
+
+def repeated(t: Trace, x: Any, y: Any) -> ListObj | None:
+    """``xs * n``, if it is a list and the length of the result is a run-time value; otherwise None."""
+    xs, n = (x, y) if isinstance(x, (ListObj, LongList)) else (y, x)
+    if not is_scalar(n) or scalar_type(n)[0].is_float:
+        return None
+    if isinstance(xs, LongList):
+        if not may_change(xs.kind):
+            return None
+        content = Growing(xs.kind, xs.count(t), tuple(map(t.read, xs.columns)))
+    elif type(xs) is ListObj and isinstance(n, Sym):
+        to = kind_of(t, [t.contents(xs)], True)
+        if to is None:
+            return None
+        content = grown(t, t.contents(xs), to)
+    else:
+        return None
+    fun = _filled if content.length == 1 and isinstance(content.length, int) else _tiled
+    return of(t, LongList(content.kind, [t.call(fun, c, n) for c in snapshot(t, content).columns]))
+
+
+def _filled(column: Any, n: Any) -> Any:
+    return np.full(max(n, 0), column[0], column.dtype)
+
+
+def _tiled(column: Any, n: Any) -> Any:
+    return np.tile(column, max(n, 0))
