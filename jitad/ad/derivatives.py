@@ -348,8 +348,8 @@ def _right_bar(b: Builder, x: Value, y: Value, ct: Value, ta: bool, tb: bool) ->
 BILINEAR: dict[str, Transpose] = {"matmul": _matmul}
 
 ZERO = frozenset(
-    "isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr stop const undef empty iota dim nonzero "
-    "all any argmax argmin check stack_empty".split())
+    "isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr clz popcount stop const undef empty iota dim "
+    "nonzero all any argmax argmin check stack_empty".split())
 
 # Handled by the sweeps themselves: ``push`` and ``pop`` are each other's adjoints.
 STRUCTURAL = frozenset({"push", "pop"})

@@ -137,6 +137,9 @@ _elementwise(2, "fib", "lt le gt ge", BOOL)
 _elementwise(2, "ib", "and or xor", commutative=True)
 _elementwise(2, "i", "shl shr")
 _elementwise(1, "ib", "not")
+for _name, _bits in (("clz", "leading zeros"), ("popcount", "ones")):
+    _op(_name, elementwise(1, "i"), f"the number of {_bits} among the bits of x, in two's complement", elementwise=True,
+        sizes=size_rules.broadcast, cost=2)
 _libm(1, "f", "exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh erf erfc", smooth=True)
 _libm(1, "f", "log log2 log10 log1p cbrt asin acos acosh atanh")
 _libm(1, "f", "lgamma digamma", vector=False)

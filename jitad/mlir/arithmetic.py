@@ -50,6 +50,8 @@ TABLE: dict[str, tuple[Entry, ...]] = {
     "not":      (None,              x.invert),
     "shl":      (None,              x.shl,            x.shl, None),
     "shr":      (None,              x.shr,            x.unsigned_shr, None),
+    "clz":      (None,              "math.ctlz",      "math.ctlz",      None),
+    "popcount": (None,              "math.ctpop",     "math.ctpop",     None),
     **{name: (f"math.{name}", None) for name in (
         "exp", "exp2", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
         "asinh", "acosh", "atanh", "atan2", "cbrt", "erf")},

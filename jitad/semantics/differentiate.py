@@ -111,8 +111,8 @@ def _contract(s: Step, i: int, y_bar: Any) -> Any:
 
 # Ops without a derivative, since their results, or all their operands, are discrete.  Ops that access the
 # interpreter's own state (``ir.evaluate.meaning.STATEFUL``) have none either.
-DISCRETE = frozenset("isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr all any argmax argmin nonzero "
-                     "const empty iota dim".split())
+DISCRETE = frozenset("isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr clz popcount all any argmax argmin "
+                     "nonzero const empty iota dim".split())
 
 RULES: dict[str, Callable[[Step, int, Any], Any]] = {
     "pick": lambda s, i, y_bar: emit("unpick", y_bar, **s.attrs),

@@ -60,6 +60,8 @@ TABLE: dict[str, Rule] = {
     "not": composite.invert,
     "shl": composite.shift("shl", "shl"),
     "shr": composite.shift("ashr", "lshr"),
+    "clz": by_intrinsic("", "ctlz", ("i1", "false")),
+    "popcount": by_intrinsic("", "ctpop"),
     "stop": composite.same,
 }
 

@@ -32,9 +32,9 @@ BINARY: list[Function] = [
     lambda x, y: np.power(x, abs(y) % 5), lambda x, y: np.where(x > y, x, y), lambda x, y: np.clip(x, y, y),
     lambda x, y: np.divmod(x, y)]
 UNARY: list[Function] = [
-    operator.neg, operator.pos, operator.invert, abs, np.sign, np.square, np.reciprocal, np.sqrt, np.sin, np.exp,
-    np.rint, np.floor, np.ceil, np.trunc, np.fabs, np.isnan, np.isfinite, np.logical_not, np.deg2rad, np.sinc,
-    np.nan_to_num, np.round, lambda x: x ** 2, lambda x: x ** 3, lambda x: x ** 0.5,
+    operator.neg, operator.pos, operator.invert, abs, np.bitwise_count, np.sign, np.square, np.reciprocal, np.sqrt,
+    np.sin, np.exp, np.rint, np.floor, np.ceil, np.trunc, np.fabs, np.isnan, np.isfinite, np.logical_not, np.deg2rad,
+    np.sinc, np.nan_to_num, np.round, lambda x: x ** 2, lambda x: x ** 3, lambda x: x ** 0.5,
     lambda x: (x // 7, x % 7, x // 64, x % 64, x // 1, x % 100)]
 ON_ARRAYS: list[Function] = [
     np.sum, np.prod, np.max, np.min, np.argmax, np.argmin, np.any, np.all, np.mean, np.var, np.std, np.cumsum,
@@ -423,3 +423,53 @@ def test_text_and_limits_of_constants() -> None:
     assert print_module(parse_module(text)).strip() == text.strip()
     with pytest.raises(VerifyError, match="256 is no u8"):
         verify(parse_module(text.replace("255", "256")))
+
+
+# --- methods ----------------------------------------------------------------------------------------
+
+EDGES = (0, 1, -1, 2, -2, 3, 255, -256, 2**31, -2**31, 2**62, -2**62, 2**63 - 1, -2**63, -2**63 + 1)
+
+
+def of_bits(n: int) -> tuple[int, ...]:
+    return (n.bit_length(), n.bit_count(), int.bit_length(n), int.bit_count(n), (n > 1).bit_length(),
+            sum(map(int.bit_length, (n, 3))))
+
+
+def test_bits_of_an_integer() -> None:
+    compiled, r = jit(of_bits), np.random.default_rng(0)
+    numbers = [int(r.integers(-2**63, 2**63 - 1)) >> int(k) for k in r.integers(0, 63, 50)]
+    for n in (*EDGES, *numbers):
+        assert compiled(n) == interpret(of_bits, n) == of_bits(n)
+    text = jit(lambda n: n.bit_length() + n.bit_count()).inspect("loops", 1)
+    assert "clz" in text and "popcount" in text and " for " not in text
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_ones_of_elements(dtype: Any) -> None:
+    def ones(a: Any) -> tuple[Any, ...]:
+        total, longest = 0, 0
+        for v in a:
+            total, longest = total + v.bit_count(), max(longest, int(v // 2).bit_length())
+        return total, longest, np.bitwise_count(a), a[0].bit_count()
+    a = np.concatenate([edges(dtype)] * 5)
+    for run in (jit(ones), lambda a: interpret(ones, a)):
+        total, longest, counts, first = run(a)
+        assert (total, longest, first) == (ones(a)[0], ones(a)[1], ones(a)[3])
+        assert counts.dtype == np.uint8 and np.array_equal(counts, np.bitwise_count(a))
+
+
+def test_who_has_no_bits() -> None:
+    with pytest.raises(TypeError, match="descriptor 'bit_length' for 'int' objects doesn't apply to a 'float' object"):
+        jit(lambda x: int.bit_length(x))(1.5)
+    with pytest.raises(TypeError, match="descriptor 'bit_count' for 'int' objects doesn't apply to a 'numpy.ndarray'"):
+        jit(lambda x: int.bit_count(x))(np.arange(3))
+    with pytest.raises(AttributeError, match="bit_length"):
+        jit(lambda a: a[0].bit_length())(np.arange(3))
+    with pytest.raises(TypeError, match="bitwise_count"):
+        jit(np.bitwise_count)(1.5)
+
+
+def test_bits_have_no_derivative() -> None:
+    def f(x: float) -> float:
+        return int(x * 100).bit_length() * x + int(-x * 7).bit_count() * x * x
+    check_grads(f, (2.345,), order=2)

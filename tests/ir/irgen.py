@@ -165,7 +165,8 @@ class _Generator:
         b, x, y = self.b, self._pick(scope, I64), self._pick(scope, I64)
         kinds: list[Callable[[], Value]] = [
             lambda: b.mod(b.add(x, y), 7), lambda: b.mod(b.mul(x, 3), 5), lambda: b.sub(x, 1), lambda: b.minimum(x, y),
-            lambda: b.floordiv(x, 2), lambda: b.xor(x, y), lambda: b.select(b.lt(x, y), x, y),
+            lambda: b.floordiv(x, 2), lambda: b.xor(x, y), lambda: b.clz(x), lambda: b.popcount(x),
+            lambda: b.select(b.lt(x, y), x, y),
             lambda: b.const(self.rng.randint(-3, 6))]
         scope[I64].append(self.rng.choice(kinds)())
 

@@ -52,6 +52,7 @@ DISCRETE: dict[str, tuple[list[Any], dict[str, Any]]] = {
     **{name: ([A], {}) for name in ("isnan", "isinf", "isfinite", "stop")},
     **{name: ([B], {"axes": (1,)}) for name in ("all", "any")},
     **{name: ([A], {"axis": 1}) for name in ("argmax", "argmin")},
+    **{name: ([I], {}) for name in ("clz", "popcount")},
     "not": ([B], {}), "nonzero": ([B[0]], {}), "iota": ([3], {}), "empty": ([2, 3], {"dtype": F64})}
 NO_ARRAY = {"const", "dim", "check", "undef", "stack_empty", "push", "pop"}
 

@@ -340,3 +340,90 @@ def test_how_much_another_function_took_of_a_stream_is_not_known() -> None:
             made = zip([x, 1.0], [2.0, x])
             return taker(a * b for a, b in made) + len(list(made))
         refuses(program, "may have been walked before")
+
+
+# --- as many as there are names -------------------------------------------------------------------------
+
+def of_a_generator(a):
+    r, g, b = (v * v + 1 for v in a)
+    return r + 2 * g + 3 * b
+
+
+def of_zip(a):
+    (r, x), (g, y), (b, z) = zip(a, a[::-1])
+    return r + 2 * g + 3 * b + 4 * x + 5 * y + 6 * z
+
+
+def of_enumerate(a):
+    (i, r), (j, g), (k, b) = enumerate(a)
+    return r + i + 2 * g * j + 3 * b * k
+
+
+def of_map(a):
+    r, g, b = map(lambda v, w: v * w, reversed(a), a)
+    return r + 2 * g + 3 * b
+
+
+def of_a_range(a):
+    i, j, k = range(len(a))
+    return a[i] + 2 * a[j] + 3 * a[k]
+
+
+def of_a_comprehension(a):
+    r, g, b = [v * v for v in a]
+    return r + 2 * g + 3 * b
+
+
+def of_a_chosen_map(a):
+    r, g, b = map(abs if a[0] > 1 else math.sin, a)
+    return r + 2 * g + 3 * b
+
+
+@pytest.mark.parametrize("f", (of_a_generator, of_zip, of_enumerate, of_map, of_a_range, of_a_comprehension,
+                               of_a_chosen_map), ids=lambda f: f.__name__)
+def test_the_names_say_how_many_elements_there_are(f: Program) -> None:
+    compiled = jit(f)
+    for a in (A, A + 1):
+        assert compiled(a) == pytest.approx(f(a), rel=1e-14)
+        step = np.array([1e-6, 0.0, 0.0])
+        assert grad(f)(a)[0] == pytest.approx((f(a + step) - f(a - step)) / 2e-6, rel=1e-6)
+    for n in (0, 2, 4):
+        if f is not of_a_chosen_map or n:
+            with pytest.raises(ValueError) as expected:
+                f(np.ones(n))
+            with pytest.raises(ValueError) as found:
+                compiled(np.ones(n))
+            if f is not of_a_comprehension:              # which makes a list, that is unpacked as an array is
+                assert str(found.value).split("\n")[0] == str(expected.value)
+
+
+def test_elements_before_the_missing_one_are_evaluated() -> None:
+    def f(a: Any) -> float:
+        r, g, b = (math.sqrt(v) for v in a)
+        return r + g + b
+    with pytest.raises(ValueError, match="expected 3, got 2"):
+        jit(f)(np.array([1.0, 2.0]))
+    with pytest.raises(ValueError, match="math domain error|nonnegative"):
+        jit(f)(np.array([1.0, -2.0]))
+
+
+def test_nothing_is_left_of_what_was_unpacked() -> None:
+    def twice(a: Any) -> float:
+        g = (v * v for v in a)
+        r, s, t = g
+        return r + s + t + sum(g)
+
+    def again(a: Any) -> float:
+        z = map(abs, a)
+        r, s, t = z
+        (u,) = z
+        return r + s + t + u
+
+    def columns(a: Any) -> float:
+        z = zip(a, a)
+        r, s, t = (v * w for v, w in z)
+        return r + s + t + sum(v for v, _ in z)
+    for f in (twice, columns):
+        assert jit(f)(A) == pytest.approx(f(A))
+    with pytest.raises(ValueError, match="expected 1, got 0"):
+        jit(again)(A)

@@ -6,6 +6,7 @@ emits IR.  Rules raise Python's own exceptions where NumPy is certain to raise. 
 
 ``TABLE``     function → rule
 ``METHODS``   name of an array method → rule; the array is the first argument
+``INT_METHODS``  names of methods of Python's or NumPy's integers; the rules of the methods are in ``TABLE``
 ``ATTRIBUTES``  name of an array attribute → rule
 ``MUTATING``  function that writes into its first argument → rule that returns its new value;
               ``MUTATING_METHODS`` is the same for methods
@@ -132,7 +133,8 @@ _UFUNCS: dict[Any, Rule] = {
         "greater_equal": "ge"}.items()},
     np.negative: uf.of_numpy(operators.negative), np.positive: uf.of_numpy(operators.positive),
     np.absolute: uf.of_numpy(operators.absolute),
-    np.fabs: uf.float_unary("abs"), np.invert: uf.of_numpy(operators.invert), np.divmod: uf.of_numpy(operators.divmod_),
+    np.fabs: uf.float_unary("abs"), np.invert: uf.of_numpy(operators.invert), np.bitwise_count: operators.bitwise_count,
+    np.divmod: uf.of_numpy(operators.divmod_),
     np.maximum: uf.of_numpy(uf.extremum("maximum")), np.minimum: uf.of_numpy(uf.extremum("minimum")),
     np.fmax: uf.extremum_but_nan("maximum"), np.fmin: uf.extremum_but_nan("minimum"),
     np.square: uf.square, np.reciprocal: uf.reciprocal, np.sign: uf.sign,
@@ -227,8 +229,14 @@ _MATH: dict[Any, Rule] = {
     math.radians: sc.scaled(math.pi / 180), math.isclose: sc.isclose, math.dist: sc.dist, math.prod: sc.prod,
 }
 
+INT_METHODS = ("bit_length", "bit_count")
+_INTS: dict[Any, Rule] = {
+    builtins.int.bit_length: sc.bit_length, builtins.int.bit_count: sc.bit_count(builtins.int),
+    **{t.np.type.bit_count: sc.bit_count(t.np.type) for t in SCALARS.values() if t.is_int},
+}
+
 TABLE: dict[Any, Rule] = {
-    **_UFUNCS, **_CREATION, **_REDUCTIONS, **_SHAPES, **_CHOOSING, **_LINEAR, **_BUILTINS, **_MATH,
+    **_UFUNCS, **_CREATION, **_REDUCTIONS, **_SHAPES, **_CHOOSING, **_LINEAR, **_BUILTINS, **_MATH, **_INTS,
     **{getattr(np, name).outer: contractions.outer_of(_UFUNCS[getattr(np, name)]) for name in
        ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "equal", "less", "greater")},
 }

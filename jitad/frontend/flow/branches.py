@@ -120,7 +120,7 @@ def logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: L
 def _harmless(op: Op) -> bool:
     """True if an op may be evaluated speculatively: it is cheap and no derivative flows through it."""
     return op.name in ("const", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "dim", "cast", "add", "sub",
-                       "mul", "isnan", "isinf", "isfinite", "abs", "neg")
+                       "mul", "isnan", "isinf", "isfinite", "abs", "neg", "clz", "popcount")
 
 
 def chain(f: Frame, first: Hook, ops: Sequence[str], rest: Sequence[Hook], loc: Loc) -> Any:

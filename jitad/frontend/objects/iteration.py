@@ -124,6 +124,30 @@ def written_out(t: Trace, v: Any) -> list[Any]:
     return found
 
 
+def unpacked(t: Trace, v: Any, n: int | None) -> list[Any]:
+    """The elements of a value, of which there must be ``n``; a number that is not known is checked at run time."""
+    walked = v.over if hasattr(v, "clauses") else v
+    if n is None or t.walked_choice(walked) is not None or not is_counted(walked) or \
+            known_count(t, walked) is not None:
+        return t.iterate(v)
+    found = v.exactly(n) if hasattr(v, "clauses") else list(exactly(t, v, n))
+    mark(t.state, v, True)
+    return found
+
+
+def exactly(t: Trace, v: Any, n: int) -> Iterator[Any]:
+    """The elements that must be ``n``: as in Python one is evaluated after the other until one is missing."""
+    v = begin(t, v)
+    if not is_counted(v):                               # exhausted
+        yield from t.iterate(v)
+        return
+    size = t.value(count(t, v))
+    for i in range(n):
+        t.check(t.builder.gt(size, i), "ValueError", f"not enough values to unpack (expected {n}, got {{}})", size)
+        yield element(t, v, t.sym(i))
+    t.check(t.builder.le(size, n), "ValueError", f"too many values to unpack (expected {n})")
+
+
 def some_of(t: Trace, v: Any, by: str) -> Sequence[Any]:
     """All elements, for a consumer that may stop early; an iterator cannot be resumed afterwards."""
     if special_methods.is_iterator(v):

@@ -207,7 +207,7 @@ class Elements(Trace):
         elif isinstance(v, (Sym, Fn)) or v is None or is_number(v):
             raise TypeError(f"cannot unpack non-iterable {type(containers.sample(v)).__name__} object")
         else:
-            items = list(v) if type(v) is tuple else self.iterate(v)
+            items = list(v) if type(v) is tuple else iteration.unpacked(self, v, n if star is None else None)
         if star is None:
             if len(items) > n:
                 self.raise_("ValueError", f"too many values to unpack (expected {n})")
@@ -307,10 +307,10 @@ class Elements(Trace):
             return Method(name, obj)
         if isinstance(obj, ArrayRef) and name in library.ARRAY_METHODS:
             return Method(name, obj)
-        if isinstance(obj, Sym) and not obj.is_array and obj.weak:
-            if not obj.scalar.is_float and name in library.INT_METHODS:
-                return BoundMethod(library.INT_METHODS[name], obj)
-            if name == "imag":
+        if isinstance(obj, Sym) and not obj.is_array:
+            if name in table.INT_METHODS and hasattr(containers.type_of(obj), name):
+                return BoundMethod(getattr(containers.type_of(obj), name), obj)
+            if obj.weak and name == "imag":
                 return 0.0 if obj.scalar.is_float else 0
         if hasattr(np.ndarray, name):
             self.unsupported(f"the array method or attribute `{name}` is not supported")

@@ -13,7 +13,7 @@ from ..flow import stacking
 from ..flow.branches import logical
 from ..flow.loops import LoopNode, break_, continue_, walk
 from ..objects import growing_lists, long_lists
-from ..objects.iteration import STREAMS, begin, count, mark
+from ..objects.iteration import STREAMS, begin, count, exactly, mark
 from ..objects.iteration import element as element_of
 from ..values.closures import WALKS, Mapped
 from ..values.code import Code, Frame, Hook, Names
@@ -141,6 +141,17 @@ class Generator:
         """``list`` of it, which is a long list where that of a comprehension is."""
         found = _list(self.f, self.clauses, self.element, self._begin())
         self.f.t.state[self.begun] = True
+        return found
+
+    def exactly(self, n: int) -> list[Any]:
+        """The elements, of which there must be ``n``: the first clause walks a number of elements that is not known."""
+        _, assign, conditions, _ = self.clauses.items[0]
+        if len(self.clauses.items) > 1 or conditions:
+            return self.items()
+        inner, found = self.clauses.frame(self.f), []
+        for x in exactly(self.f.t, self._begin(), n):
+            assign(inner, x)
+            found.append(self.element(inner))
         return found
 
     def given_away(self) -> list[Any]:

@@ -141,6 +141,21 @@ def _not(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     return (not vs[0].const, BOOL) if vs[0].type == BOOL and vs[0].const is not None else None
 
 
+def _leading_zeros(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, t = vs[0].const, dtype_of(vs[0].type)
+    return None if x is None else (0 if x < 0 else t.bits - int(x).bit_length(), t)
+
+
+def _ones(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, t = vs[0].const, dtype_of(vs[0].type)
+    return None if x is None else ((int(x) & (1 << t.bits) - 1).bit_count(), t)
+
+
+def _abs(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, t = vs[0].const, dtype_of(vs[0].type)
+    return (wrap(abs(int(x)), t), t) if x is not None and t.is_int else None
+
+
 def _cast(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     v, t = vs[0], attrs["dtype"]
     if dtype_of(v.type) == t:
@@ -199,6 +214,7 @@ ARITHMETIC = frozenset((*_COMPARE, *_INT, *_FLOAT, "shl", "shr"))
 _RULES: dict[str, Rule] = {
     **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in ARITHMETIC}, **_BITS,
     "select": _select, "and": _and, "or": _or, "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
+    "clz": _leading_zeros, "popcount": _ones, "abs": _abs,
 }
 FOLDED = frozenset(_RULES)
 """The ops that ``fold`` may fold."""

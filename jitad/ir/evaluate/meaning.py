@@ -59,6 +59,18 @@ def _select(c: Any, x: Any, y: Any) -> Any:
     return np.where(c, x, y)[()]
 
 
+def _leading_zeros(x: Any) -> Any:
+    """The ones of the complement of ``x`` in which every bit behind the first one is set."""
+    u = x.view(f"u{x.dtype.itemsize}")
+    for k in range((8 * x.dtype.itemsize).bit_length() - 1):
+        u = u | u >> u.dtype.type(1 << k)
+    return _ones(~u.view(x.dtype))
+
+
+def _ones(x: Any) -> Any:
+    return np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype)
+
+
 _UFUNCS: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.remainder,
     "pow": _pow, "div": np.true_divide, "atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign,
@@ -72,7 +84,8 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "shl": np.left_shift, "shr": np.right_shift, "select": _select, "stop": lambda x: np.array(x)[()],
+    "shl": np.left_shift, "shr": np.right_shift, "clz": _leading_zeros, "popcount": _ones,
+    "select": _select, "stop": lambda x: np.array(x)[()],
 }
 
 

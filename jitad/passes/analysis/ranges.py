@@ -91,6 +91,9 @@ def _apply(op: Op, xs: list[Interval]) -> Interval:
     if op.name == "abs":
         low, high = xs[0]
         return (max(low, -high, 0), max(-low, high)) if low > SMALLEST else EVERYTHING
+    if op.name in ("clz", "popcount"):
+        low, high = xs[0]
+        return (64 - high.bit_length(), 64 - low.bit_length()) if low >= 0 and op.name == "clz" else (0, 64)
     if op.name == "select":
         return min(xs[1][0], xs[2][0]), max(xs[1][1], xs[2][1])
     if len(xs) != 2:

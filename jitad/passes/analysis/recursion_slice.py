@@ -23,7 +23,7 @@ from .cfg import append, reached, set_term
 from .loops import loop_forest, raising_blocks
 
 SCALAR = frozenset("const add sub mul floordiv mod neg abs sign maximum minimum eq ne lt le gt ge and or xor not "
-                   "select".split())
+                   "clz popcount select".split())
 ROUNDED = frozenset(("add", "sub", "mul", "floordiv", "mod"))
 """Ops that are excluded for floats.  Machine code may contract or reorder them differently in the two functions, which
 would then not make the same calls."""

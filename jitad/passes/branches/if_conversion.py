@@ -52,7 +52,7 @@ from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 from .selections import Selections, Side, apart_of, ops_of_sides
 
 INTEGER_OPS = frozenset({"const", "add", "sub", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not",
-                         "select", "minimum", "maximum"})
+                         "clz", "popcount", "select", "minimum", "maximum"})
 
 MOST = 100
 """The largest cost of both sides: a vector of four elements computes both sides of four iterations.  With 60, an

@@ -56,6 +56,7 @@ CONSTRUCTS: list[Construct] = [
     E("i", "integer conditional", "({i} if {c} else {i})"),
     E("i", "integer of a float", "int({f}) % 3", 0.5),
     E("i", "bits", "({i} {?&|^}  1)", 0.3),
+    E("i", "length and ones of bits", "({i} * 37).bit_{?length|count}() % 3", 0.3),
     E("i", "divmod", "divmod({i} + 4, 3)[{?0|1}] % 3", 0.3),
     E("i", "min of integers", "{?min|max}({i}, {i})", 0.5),
     # --- conditions

@@ -3,8 +3,8 @@
 They are traced and differentiated like the user's own functions.  ``WRITTEN`` and ``NUMPY`` map each supported function
 to its Python version.  Functions in ``WRITTEN`` are evaluated by Python if all arguments are known while tracing;
 functions in ``NUMPY`` are always traced, since they make arrays of the program, and functions in ``LISTS``, to which a
-list of run-time length is passed as it is.  ``ARRAY_METHODS`` and ``INT_METHODS``
-map method names in the same way.
+list of run-time length is passed as it is.  ``ARRAY_METHODS`` maps names of methods in
+the same way.
 """
 
 from __future__ import annotations
@@ -88,7 +88,6 @@ NUMPY.update({getattr(np, name).at: ufunc_methods.at_of(getattr(np, name)) for n
     "subtract", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or",
     "bitwise_xor")})
 NUMPY.update({np.gcd.reduce: floating.gcd_reduce, np.lcm.reduce: floating.lcm_reduce})
-INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": integers.bit_length, "bit_count": integers.bit_count}
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "sort": sorting.sort_in_place, "argsort": sorting.argsort, "partition": sorting.partition_in_place,
     "argpartition": sorting.argpartition, "searchsorted": searching.searchsorted,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.graph import Value
-from ....ir.types import BOOL, F64, I8, I64, U64, Array, Scalar, dtype_of
+from ....ir.types import BOOL, F64, I8, I64, U8, U64, Array, Scalar, dtype_of
 from ...values.values import Context, Sym, Weak
 from . import promotion
 from .lifting import lift
@@ -225,6 +225,19 @@ def invert(t: Context, x: Any) -> Sym:
         raise TypeError("ufunc 'invert' is not defined for floats")
     value = promotion.cast(t, x.value, I64) if dtype.is_bool and x.weak else x.value
     return Sym(t.builder.not_(value), x.weak)
+
+
+def ones(t: Context, v: Value) -> Value:
+    """The number of ones of the absolute value of integers."""
+    e = t.builder
+    return e.popcount(e.abs(v) if dtype_of(v.type).is_signed else v)
+
+
+def bitwise_count(t: Context, x: Any) -> Sym:
+    v = lift(t, x).value
+    if dtype_of(v.type).is_float:
+        raise TypeError("ufunc 'bitwise_count' is not defined for floats")
+    return Sym(promotion.cast(t, ones(t, promotion.cast(t, v, I8) if dtype_of(v.type).is_bool else v), U8), False)
 
 
 def truth(t: Context, x: Any) -> Sym | bool:

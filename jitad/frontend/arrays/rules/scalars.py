@@ -21,7 +21,7 @@ from ...values.lattice import join_scalars
 from ...values.values import Context, Sym
 from . import basic_indexing, lengths, promotion
 from .lifting import lift
-from .operators import BINARY, COMPARE, divide, power, truth
+from .operators import BINARY, COMPARE, divide, ones, power, truth
 from .promotion import Rule, SymRule, rank, refuse
 from .reductions import not_empty, reduce
 from .shape import length
@@ -66,6 +66,28 @@ def _whole(t: Context, v: Value) -> Value:
     fits = e.and_(e.ge(v, -_LIMIT), e.lt(v, _LIMIT))
     t.check(fits, "OverflowError", "cannot convert float {} to a 64-bit integer", v)
     return promotion.cast(t, v, I64)
+
+
+def bit_length(t: Context, x: Any) -> Sym:
+    e = t.builder
+    return Sym(e.sub(64, e.clz(e.abs(_of_class(t, x, int, "bit_length")))), True)
+
+
+def bit_count(of: type) -> Rule:
+    """The rule of the method of ``int`` or of one of NumPy's integers."""
+    def rule(t: Context, x: Any) -> Sym:
+        return Sym(promotion.cast(t, ones(t, _of_class(t, x, of, "bit_count")), I64), True)
+    return rule
+
+
+def _of_class(t: Context, x: Any, of: type, name: str) -> Value:
+    """An integer of a class, an i64 if that is ``int``; the same error as Python's for another value."""
+    v = lift(t, x)
+    found = v.scalar.np.type if not v.weak else float if v.scalar.is_float else bool if v.scalar.is_bool else int
+    if v.is_array or not issubclass(found, of):
+        what = "numpy.ndarray" if v.is_array else found.__name__
+        raise TypeError(f"descriptor '{name}' for '{of.__name__}' objects doesn't apply to a '{what}' object")
+    return promotion.to_i64(t, v.value) if of is int else v.value
 
 
 def rounding(op: str) -> Rule:

@@ -65,22 +65,6 @@ def comb(n: int, k: int) -> int:
     return out
 
 
-def bit_length(n: int) -> int:
-    bits = 0
-    if n < 0:                                        # -n may overflow, its half does not
-        n, bits = -((n + 1) >> 1), 1
-    while n != 0:
-        n, bits = n >> 1, bits + 1
-    return bits
-
-
-def bit_count(n: int) -> int:
-    n, bits = abs(n), 0
-    while n != 0:
-        n, bits = n & (n - 1), bits + 1
-    return bits
-
-
 def pow_modulo(base: int, exponent: int, modulus: int) -> int:
     """``pow(base, exponent, modulus)`` by repeated squaring.  The square of the modulus must fit in 64 bits."""
     if modulus == 0:
