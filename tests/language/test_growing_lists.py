@@ -421,6 +421,16 @@ def _of_a_function(n):
     return out, other, last
 
 
+def _of_one_element(x, n):
+    a = [i * x for i in range(n)]
+    b, c = a[:1], list(a[0:1])
+    for _ in range(n):
+        b.append(x)
+    while len(c) < n:
+        c.insert(0, c[-1] + x)
+    return b, c
+
+
 def _place_at_run_time(n):
     out = [1, 2, 3]
     out.insert(n, 4)
@@ -433,6 +443,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (_runs, (np.array([], dtype=int),)), (_from_int_to_float, (np.linspace(0, 1, 5),)), (_methods, (12,)),
     (_elements_replaced_while_walked, (7,)), (_heaps, (20,)), (_heaps, (3,)), (_of_integers, (np.arange(4),)),
     (_heap_of_pairs, (np.array([3, 1, 2, 1, 5, 4]),)), (_of_a_function, (6,)), (_place_at_run_time, (2,)),
+    (_of_one_element, (2.0, 4)),
 ]
 
 

@@ -15,11 +15,11 @@ from ...ir.types import dtype_of
 from ..columns.list_columns import Cell, Kind, kind
 from ..values.active import Active
 from ..values.growing import Growing, cell_of
-from ..values.lattice import describe, is_scalar, scalar_type
+from ..values.lattice import is_scalar, scalar_type
 from ..values.protocol import Trace
 from ..values.values import ELEMENT, Choice, ListObj, Sym
 from . import containers
-from .long_lists import LongList
+from .long_lists import LongList, place_among
 
 LEAST_ROOM = 8                  # a list without room gets twice as much as it needs, and for this many elements more
 
@@ -79,11 +79,7 @@ def flat(t: Trace, v: Any) -> tuple[list[Any], Kind] | None:
     if not _is_plain(v):
         return None
     leaves, structure = pytree.flatten(containers.export(t, v))
-    return (leaves, kind(structure, tuple(Cell(*_type_of(x)) for x in leaves))) if leaves else None
-
-
-def _type_of(x: Any) -> tuple[Any, bool | None]:
-    return scalar_type(x)
+    return (leaves, kind(structure, tuple(Cell(*scalar_type(x)) for x in leaves))) if leaves else None
 
 
 def _is_plain(v: Any) -> bool:
@@ -153,17 +149,7 @@ def _whole(t: Trace, content: Growing) -> LongList:
 
 
 def place_of(t: Trace, content: Growing, index: Any, message: str) -> Sym:
-    """An index, counted from the end if it is negative, and checked."""
-    if not is_scalar(index) or scalar_type(index)[0].is_float:
-        raise TypeError(f"list indices must be integers or slices, not {describe(index)}")
-    n = content.length
-    if isinstance(index, int):
-        i = t.binary("add", n, index) if index < 0 else index
-    else:
-        i = t.choose_value(t.truth(t.compare("lt", index, 0)), t.binary("add", index, n), index)
-    inside = t.both("and", t.truth(t.compare("ge", i, 0)), t.truth(t.compare("lt", i, n)))
-    t.check(inside, "IndexError", message)
-    return t.sym(i)
+    return place_among(t, content.length, index, message)
 
 
 def item(t: Trace, content: Growing, index: Any) -> Any:

@@ -224,8 +224,10 @@ def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
 
     ``extend`` does by what is as long as run-time values say; ``insert`` and ``pop`` do at a place known then only.
     """
-    if type(xs) is not ListObj or contents(t, xs) is not None or not args or xs.readonly:
-        return type(xs) is ListObj and contents(t, xs) is not None
+    if contents(t, xs) is not None:
+        return True
+    if type(xs) is not ListObj or not args or xs.readonly:
+        return False
     if name == "extend":
         ys = t.walked_list(args[0])
         return iteration.is_counted(ys) and iteration.known_count(t, ys) is None

@@ -63,13 +63,7 @@ class LongList(Active):
     def item(self, t: Trace, index: Any) -> Any:
         if isinstance(index, slice):
             return LongList(self.kind, [t.getitem(c, index) for c in self.columns])
-        if not is_scalar(index) or scalar_type(index)[0].is_float:
-            raise TypeError(f"list indices must be integers or slices, not {containers.describe(index)}")
-        n = self.count(t)
-        i = t.choose_value(t.truth(t.compare("lt", index, 0)), t.binary("add", index, n), index)
-        inside = t.both("and", t.truth(t.compare("ge", i, 0)), t.truth(t.compare("lt", i, n)))
-        t.check(inside, "IndexError", "list index out of range")
-        return self.element(t, t.sym(i))
+        return self.element(t, place_among(t, self.count(t), index, "list index out of range"))
 
     def holds_numbers(self) -> bool:
         return self.kind.element.is_leaf and not self.kind.cells[0].array
@@ -114,6 +108,19 @@ class LongList(Active):
 
     def exported(self, t: Trace) -> Columns:
         return Columns(self.kind, self.columns)
+
+
+def place_among(t: Trace, n: Any, index: Any, message: str) -> Sym:
+    """The index of one of ``n`` elements, counted from the end if it is negative; an IndexError if there is none."""
+    if not is_scalar(index) or scalar_type(index)[0].is_float:
+        raise TypeError(f"list indices must be integers or slices, not {containers.describe(index)}")
+    if isinstance(index, int):
+        i = t.binary("add", n, index) if index < 0 else index
+    else:
+        i = t.choose_value(t.truth(t.compare("lt", index, 0)), t.binary("add", index, n), index)
+    inside = t.both("and", t.truth(t.compare("ge", i, 0)), t.truth(t.compare("lt", i, n)))
+    t.check(inside, "IndexError", message)
+    return t.sym(i)
 
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -2,9 +2,8 @@
 
 They are traced and differentiated like the user's own functions.  ``WRITTEN`` and ``NUMPY`` map each supported function
 to its Python version.  Functions in ``WRITTEN`` are evaluated by Python if all arguments are known while tracing;
-functions in ``NUMPY`` are always traced, since they make arrays of the program, and functions in ``LISTS``, to which a
-list of run-time length is passed as it is.  ``ARRAY_METHODS`` maps names of methods in
-the same way.
+functions in ``NUMPY`` are always traced, since they make arrays of the program.  Functions in ``LISTS`` may change the
+list that is their first argument.  ``ARRAY_METHODS`` maps names of methods in the same way.
 """
 
 from __future__ import annotations
