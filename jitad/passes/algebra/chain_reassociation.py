@@ -18,9 +18,9 @@ one too.  Other products stay: in rotations of a chain of joints, which would ta
 wait in registers.
 
 Cotangents may be summed up in any order, so their sums and products are taken so too.  Without ``fastmath`` other sums
-and products of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and zeros of both
-signs depend on it.  NumPy's minimum and maximum do not.  The late one is their second operand: machine code examines
-the sign and NaN of the first.
+and products of floats stay in their order.  So do selections, Python's ``min`` and ``max``, unless neither NaN nor the
+sign of a zero depends on it (``late_extremes.py``).  NumPy's minimum and maximum do not depend on it.  The late one is
+their second operand: machine code examines the sign and NaN of the first.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from ...ir.types import Array, Scalar, dtype_of
 from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .late_choices import late_choices
+from .late_extremes import late_extremes
 
 SUMS, PRODUCTS, EXTREMES = frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum", "maximum"})
 EXTREME = {True: "minimum", False: "maximum"}
@@ -72,6 +73,7 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
         return _is_number(v) and (floats or v in bars or not dtype_of(v.type).is_float)
 
     _name_extremes(order, region, is_free)
+    late_extremes(order, late, counts(ops_of(region)))
     once = {v for v, number in counts(ops_of(region)).items() if number == 1} - late
     for b in order:
         for op in list(b.ops):
