@@ -75,15 +75,23 @@ def loaded(u: Any, t: Any, w: Any) -> Any:
     return out
 
 
+def costs(u: Any, t: Any, w: Any) -> Any:
+    out, left = np.zeros(len(u)), -1.0
+    for j in range(len(u)):
+        left = min(u[j], left + w, t[j] + (0.0 if u[j] == t[j] else w))
+        out[j] = left
+    return out
+
+
 REWRITTEN: list[Callable[..., Any]] = [second, branches, four]
 
 
-@pytest.mark.parametrize("f", [*REWRITTEN, largest, first, inside, loaded])
+@pytest.mark.parametrize("f", [*REWRITTEN, largest, first, inside, loaded, costs])
 def test_values_are_those_of_python(f: Callable[..., Any]) -> None:
     rng, compiled = np.random.default_rng(0), jit(f)
     for _ in range(40):
         u, t = rng.choice(SPECIAL, (2, 40))
-        w = rng.choice([-0.0, 0.0, 1.0])
+        w = rng.choice([-0.0, 0.0, 1.0, np.nan])
         want, got = np.array(f(u.tolist(), t.tolist(), float(w))), compiled(u, t, w)
         np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(np.signbit(got)[got == 0], np.signbit(want)[want == 0])
@@ -98,3 +106,13 @@ def test_the_late_operand_comes_last(f: Callable[..., Any]) -> None:
     assert stored is not None
     last = re.search(rf"{stored[1]} = select %\w+, {late[1]}, ", text)
     assert (last is not None) is (f in REWRITTEN)
+
+
+def test_costs_from_outside_are_tested_ahead() -> None:
+    """Two versions of the loop: one for a cost that is not zero, in which the late operand comes last."""
+    text = jit(costs).inspect("optimized", spec("f64[:]"), spec("f64[:]"), 1.0)
+    assert len(re.findall(r"\n\^loop\S*\(", text)) == 2 and text.count("branch {cold = True}") == 1
+    stored = re.findall(r"= set %\S+, (%\S+), ", text)
+    last = [re.search(rf"{v} = select %\S+, (%\S+), ", text) for v in stored]
+    late = set(re.findall(r"(%\S+) = add %left\S*, ", text))
+    assert sorted(found is not None and found[1] in late for found in last) == [False, True]
