@@ -30,7 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("aot")
     exports = [aot.export(programs.loss, grad=0), aot.export(programs.curve, grad=0, jvp=0, vjp=0, hvp=0, jacobian=0),
                aot.export(programs.pair, vjp=False), aot.export(programs.pick), aot.export(programs.quotient),
-               aot.export(programs.depth, grad=1), aot.export(programs.buffers)]
+               aot.export(programs.depth, grad=1), aot.export(programs.buffers),
+               aot.export(programs.merged, grad=0)]
     aot.build(made / "liball.so", exports, header=made / "all.h", cplusplus=made / "all.hpp", blas=False,
               fortran=made / "all.f90", pkg_config=made / "all.pc", cmake=made / "allConfig.cmake")
     return made
@@ -82,6 +83,17 @@ def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> N
     np.testing.assert_array_equal(gradient, expected[1])
     assert loaded.curve(*words(W, X, Y), *to(value)) == OK
     assert value[0] == expected[0]
+
+
+@pytest.mark.slow
+def test_a_list_that_grows(loaded: ctypes.CDLL) -> None:
+    x = np.cos(np.arange(40.0)) ** 2
+    value, gradient = np.zeros(1), np.zeros_like(x)
+    assert loaded.merged_grad(*words(x), *to(value, gradient)) == OK
+    assert value[0] == pytest.approx(programs.merged(x), rel=1e-13)
+    step = 1e-6 * np.eye(40)
+    differences = [(programs.merged(x + h) - programs.merged(x - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(gradient, differences, rtol=1e-6)
 
 
 @pytest.mark.slow
