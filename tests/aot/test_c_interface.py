@@ -19,7 +19,8 @@ import pytest
 from jitad import aot, jit
 from tests.aot import programs
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on the path, which links the library")
+pytestmark = [pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on the path, which links the library"),
+              pytest.mark.slow]
 
 OK, NULL, SIZE, MEMORY, RECURSION, INDEX, ZERO, VALUE, ASSERTION = range(9)
 
@@ -74,7 +75,6 @@ W, X = np.array([0.7, 0.1]), np.linspace(-1, 1, 23)
 Y = X / (1 + X * X)
 
 
-@pytest.mark.slow
 def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> None:
     value, gradient = np.zeros(1), np.zeros(2)
     assert loaded.curve_grad(*words(W, X, Y), *to(value, gradient)) == OK
@@ -85,7 +85,6 @@ def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> N
     assert value[0] == expected[0]
 
 
-@pytest.mark.slow
 def test_a_list_that_grows(loaded: ctypes.CDLL) -> None:
     x = np.cos(np.arange(40.0)) ** 2
     value, gradient = np.zeros(1), np.zeros_like(x)
@@ -96,7 +95,6 @@ def test_a_list_that_grows(loaded: ctypes.CDLL) -> None:
     np.testing.assert_allclose(gradient, differences, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_other_derivatives(loaded: ctypes.CDLL) -> None:
     gradient = jit(programs.curve, grad=True).grad(W, X, Y)
     along, value, tangent, product = np.array([0.3, -0.2]), np.zeros(1), np.zeros(1), np.zeros(2)
@@ -258,7 +256,6 @@ def test_a_c_program_with_threads_of_small_stacks(folder: Path) -> None:
     assert run("./threads", cwd=folder) == "8 threads: the same digits\nsmall stack: recursion too deep\n"
 
 
-@pytest.mark.slow
 @needs("g++")
 def test_the_cplusplus_header(folder: Path) -> None:
     run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", C / "caller.cpp", "-I.", *LINK, "-o", "plus", cwd=folder)
@@ -274,7 +271,6 @@ def test_the_fortran_module(folder: Path) -> None:
     np.testing.assert_allclose(found, [value, *gradient], rtol=1e-14)
 
 
-@pytest.mark.slow
 @needs("cmake")
 def test_the_cmake_package(folder: Path) -> None:
     build = folder / "build"
@@ -288,7 +284,6 @@ def test_the_cmake_package(folder: Path) -> None:
     assert run("./caller", cwd=build).startswith("gradient of 2")
 
 
-@pytest.mark.slow
 @needs("pkg-config")
 def test_the_pkg_config_file(folder: Path) -> None:
     flags = run("pkg-config", "--cflags", "--libs", folder / "all.pc", cwd=folder).split()
@@ -322,7 +317,8 @@ def test_it_needs_the_c_library_only(folder: Path) -> None:
     assert not python
     defined = {line.split()[-1] for line in run("nm", "-D", "--defined-only", "liball.so", cwd=folder).splitlines()}
     names = {"loss", "loss_grad", "curve", *(f"curve_{d}" for d in ("grad", "jvp", "vjp", "hvp", "jacobian")), "pair",
-             "pick", "quotient", "depth", "depth_grad", "buffers", "jitad_strerror", "all_strerror"}
+             "pick", "quotient", "depth", "depth_grad", "buffers", "merged", "merged_grad", "jitad_strerror",
+             "all_strerror"}
     assert names <= defined and not {d for d in defined - names if not d.startswith("_")}
     if shutil.which("ldd"):
         needed = {line.split()[0].split("/")[-1] for line in run("ldd", "liball.so", cwd=folder).splitlines()}
@@ -330,7 +326,6 @@ def test_it_needs_the_c_library_only(folder: Path) -> None:
         assert all(name.startswith(allowed) for name in needed)
 
 
-@pytest.mark.slow
 @needs("valgrind")
 def test_under_valgrind(folder: Path) -> None:
     """Valgrind knows no AVX-512, so this library is for an older processor."""
