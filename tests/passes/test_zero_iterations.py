@@ -77,6 +77,7 @@ def one_row(a: Any, b: Any, w: Any) -> Any:
     return row[-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 9), (3, 8), (7, 9), (10, 10), (4, 17), (25, 31), (2, 40)])
 @pytest.mark.parametrize("f", [edits, upwards, matched, rows, one_row])
 def test_gradients_are_right(f: Callable[..., Any], sizes: tuple[int, int]) -> None:
