@@ -284,6 +284,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", Step(zero_init_elimination)),
     ("optimized", "batch", Step(batch)),
+    ("optimized", "branch_fusion", _then(lambda module: branch_fusion(module, ahead=True), _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "table_starts", _then(table_starts, _SIMPLIFY, _DCE)),

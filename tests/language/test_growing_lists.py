@@ -215,6 +215,7 @@ def windows(x):
     return sum(v * v for v in out)
 
 
+@pytest.mark.slow
 def test_interpreted() -> None:
     for f in PROGRAMS[::3]:
         check(f)
@@ -227,6 +228,7 @@ def test_interpreted_others() -> None:
             check(f)
 
 
+@pytest.mark.slow
 def test_compiled() -> None:
     check_compiled(PROGRAMS[::4])
 
@@ -278,6 +280,7 @@ def test_derivative_of_shortest_paths() -> None:
     check_grads(_shortest_path, (w,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [_positive, _differences])
 def test_derivatives_with_arrays(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(3)
