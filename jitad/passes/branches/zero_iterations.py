@@ -24,7 +24,6 @@ carries a product, so that there are no vectors::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
@@ -178,12 +177,15 @@ class _Iteration:
         b = Builder(strips, load.loc)
         b.branch(b.le(b.add(at, STRIP), known.trip), probe, [], leave, [at])
         b.at(probe)
-        *others, first = load.operands
+        array, *others, first = load.operands
         step = AffineForms().of(first).coefficient(known.iv)
-        first = b.add(first, b.mul(b.sub(at, known.iv), b.const(step)))
-        zs = [b.abs(b.get(*others, b.add(first, step * k))) for k in range(STRIP)]
-        total = reduce(lambda x, y: b.emit_op("add", [x, y], acc=True).result, zs)      # one comparison, and vectors
-        b.branch(any_nonzero(b, [total]), leave, [at], strips, [b.add(at, STRIP)])
+        lowest = b.add(first, b.mul(b.sub(at, known.iv), b.const(step)))
+        lowest = b.sub(lowest, b.const(STRIP - 1)) if step < 0 else lowest
+        one = b.const(1)
+        part = b.slice(array, *(v for k in others for v in (k, one, one)), lowest, b.const(STRIP), one)
+        row = b.reshape(part, b.const(STRIP)) if others else part
+        found_one = b.emit("any", b.ne(row, b.const(0.0, dtype_of(row.type))), axes=(0,))
+        b.branch(found_one, leave, [at], strips, [b.add(at, STRIP)])
         self.term.replace_uses({known.next: following})
         b.at(latch)
         latch.term = None
