@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, jit, value_and_grad
+from jitad import check_grads, hessian, interpret, jit, value_and_grad
 
 from .test_passes_outer_loop import same, without_lanes
 
@@ -176,3 +176,18 @@ def test_errors_come_from_the_right_iteration() -> None:
         fast(x, c[:, :2], at)                               # the nest raises in its first iteration
     with pytest.raises(IndexError):
         fast(x, c, at[:20])
+
+
+def test_a_nest_that_begins_with_the_result_of_another_loop_stays() -> None:
+    """The rows of the second derivatives are filled by a loop, and transposed in the block that a branch leaves."""
+    def f(x: Any, n: int, v: Any, m: Any) -> Any:
+        z = np.zeros(2 * len(v) + 3)
+        for i in range(len(v) - 1):
+            a = hessian(lambda t: x)(np.array([0.5, -0.25, 1.5]))[1, 2]
+            for j in range(n % 3):
+                for k in range(2):
+                    a += m[k, j] * v[i]
+                z[len(v) // 2] = a
+        return z.sum()
+    v, m = RNG.normal(size=9), RNG.normal(size=(2, 3))
+    assert jit(f)(0.3, 5, v, m) == pytest.approx(interpret(f, 0.3, 5, v, m))

@@ -194,6 +194,8 @@ def _ahead(segments: Segments, blocks: list[Block], bound: set[Value]) -> list[O
     todo = [v for op in moves for v in op.used() if v not in bound]
     while todo:
         v = todo.pop()
+        if v.op is None and v.block is blocks[0] and v.block is not segments.loop.head:
+            return None                                     # an inner loop ahead has computed it
         if v.block in inside or v.block not in segments.loop.blocks or v is segments.loop.head.params[0]:
             continue
         if v.op is None or v.block not in segments.chain or not is_pure(v.op) or OPS[v.op.name].consumes:
