@@ -505,7 +505,8 @@ def _beside_arrays(a):
     for f, v in zip(functions, a):
         counted += f(v)
     largest = max((u - v for u, v in zip((10, 20, 30), a)), default=-1)
-    return both, counted, float(sum(map(lambda f, v: f(v), functions, a))), float(largest), any(u > 20 for u, _ in zip((20, 30), a))
+    mapped = float(sum(map(lambda f, v: f(v), functions, a)))
+    return both, counted, mapped, float(largest), any(u > 20 for u, _ in zip((20, 30), a))
 
 
 def _place_at_run_time(n):
