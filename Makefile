@@ -40,7 +40,7 @@ test: $(VENV)/.test ## all tests; of the long ones, such as random programs and 
 long: $(VENV)/.test ## the cases that `make test` leaves out
 	@$(TESTS) --long rest tests
 
-all: $(VENV)/.test ## both, in one run; PART=even or PART=odd: every other one of the long cases
+all: $(VENV)/.test ## both, in one run; PART=1/3, 2/3 or 3/3: every third one of the long cases
 	@$(TESTS) --some-as-users $(if $(PART),--long $(PART)) tests
 
 CPUS ?= x86-64-v2 x86-64-v3 x86-64-v4

@@ -86,6 +86,7 @@ from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
 from .passes.memory.own_starts import own_starts
+from .passes.memory.table_starts import table_starts
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
@@ -283,8 +284,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "interchange", _on_nests(lambda module: interchange(module, derived=True))),
     ("optimized", "zero_init_elimination", Step(zero_init_elimination)),
     ("optimized", "batch", Step(batch)),
+    ("optimized", "branch_fusion", _then(lambda module: branch_fusion(module, ahead=True), _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", lambda module, roots: if_conversion(module, around=True)),   # lanes do not branch
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
+    ("optimized", "table_starts", _then(table_starts, _SIMPLIFY, _DCE)),
     ("optimized", "covered_boxes", _then(covered_boxes, _SIMPLIFY, _DCE)),
     ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
@@ -350,7 +353,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks covered_boxes double_buffering
+    triangle_blocks table_starts covered_boxes double_buffering
 """.split())
 
 # Passes that every program needs; all others only improve the code.

@@ -5,8 +5,8 @@ compiled and not read from disk; hypothesis has no time limit.
 than half a second; the verifier runs after stages only (``make check``).  With ``--slow`` these tests run as well
 (``make cpus``).
 ``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
-``--long rest`` the cases that this leaves out (``make long``); ``--long even`` and ``--long odd`` run every other one
-of them, and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
+``--long rest`` the cases that this leaves out (``make long``); ``--long 1/3`` to ``3/3`` run every third one of them,
+and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
 ``JITAD_OPT`` is set; with ``--some-as-users`` every fourth of them at the level that users have (``.ci/run``).
 """
@@ -33,6 +33,7 @@ gc.set_threshold(20_000, 20, 100)
 settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("jitad")
 
+THIRDS = ("1/3", "2/3", "3/3")
 SAMPLED = 16                     # of this many cases of long tests, ``make test`` runs one
 AS_USERS = 4                     # of this many tests at any level, ``.ci/run`` has one at the level of users
 EACH_PASS = 4                    # of this many tests, one verifies after each pass
@@ -43,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="of each test its first case, and none marked slow")
     parser.addoption("--slow", action="store_true", help="with --first, tests marked slow as well")
     parser.addoption("--some-as-users", action="store_true", help="some of the tests marked any_level at users' level")
-    parser.addoption("--long", choices=("sample", "rest", "even", "odd"),
-                     help="a sample of the cases marked long, the rest, or every other one")
+    parser.addoption("--long", choices=("sample", "rest", *THIRDS),
+                     help="a sample of the cases marked long, the rest, or every third one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,10 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item, number in _numbered(timely) if number == 0]
     elif part := config.getoption("--long"):
         long = [item for item in items if item.get_closest_marker("long")]
-        if part in ("even", "odd"):
-            rest = long[part == "even"::2]
-        else:
-            rest = [item for number, item in enumerate(long) if number % SAMPLED]
+        every, first = (len(THIRDS), THIRDS.index(part)) if part in THIRDS else (SAMPLED, 0)
+        rest = [item for number, item in enumerate(long) if number % every != first]
         left_out = set(map(id, rest))
         kept = rest if part == "rest" else [item for item in items if id(item) not in left_out]
     chosen = set(map(id, kept))

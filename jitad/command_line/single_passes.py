@@ -77,6 +77,11 @@ def _products(module: Module) -> None:
         matrix_products(module, by_vectors)
 
 
+def _late_extremes(module: Module) -> None:
+    """Chain reassociation in strict mode: Python's minima and maxima too, where NaN and −0 allow it."""
+    chain_reassociation(module, floats=False)
+
+
 def _scalarised(module: Module) -> None:
     """Sums of rows and slices over a loop, written as loops over their elements."""
     scalarise(module, derived=True)
@@ -89,6 +94,7 @@ PASSES_BY_NAME: dict[str, Callable[..., object]] = {
     "zero_cotangents": _zero_cotangents, "dead_stores": _dead_stores, "outline": outline,
     "correlated_branches": _correlated, "cse": partial(cse, past_stores=True),
     "size_versions": size_versions, "size_numbering": _sizes, "licm": licm, "neighbour_updates": _neighbours,
-    "chain_reassociation": chain_reassociation, "loop_load_elimination": loop_load_elimination,
+    "chain_reassociation": chain_reassociation, "late_extremes": _late_extremes,
+    "loop_load_elimination": loop_load_elimination,
 }
 """Functions of a module, by the names of passes."""

@@ -12,7 +12,8 @@ site.  The site itself may consume them if each element reads only what it then 
 Functions without a vector version have loops of their own, so that others become vectors.
 
 *Reuse*: a stored elementwise result takes over the buffer of an operand that has no later reader.
-*Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.
+*Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.  An
+``ordered`` product is accumulated by an ``ordered`` addition only, which is always executed so: its ``c`` is stored.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ class _Planner:
     def _accepts(self, user: Op, i: int) -> bool:
         """True if ``user`` can read its operand ``i`` element by element."""
         if user.name in ELEMENTWISE:
-            return True
+            return not user.attrs.get("ordered")                                     # its buffer is accumulated into
         if user.name == "matmul":
             return exchanges(user.operands[i].op) or is_by_vector(user) and is_block(user.operands[i].op)
         if user.name in _READS_MEMORY or i < 0:
@@ -309,7 +310,7 @@ class _Planner:
             product = m.op
             if product is None or product.name != "matmul" or product.block is not op.block or not is_array(m):
                 continue
-            if product.attrs.get("ordered"):                     # begins at 0
+            if product.attrs.get("ordered") and not op.attrs.get("ordered"):         # begins at 0
                 continue
             if c.type != m.type or c in self.plan.lazy or len(self.users[m]) != 1 or c is m:
                 continue

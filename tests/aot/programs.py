@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,3 +68,16 @@ def walk(n: int, x: aot.f64["n"]):
     for i in range(20):
         inner = np.concatenate((inner, x))[1:len(x) + 1] + i
     return inner
+
+
+def merged(x: aot.f64["n"]):
+    """The cost of merging the two least numbers until one is left: a list that grows and shrinks."""
+    heap = []
+    for v in x:
+        heapq.heappush(heap, v)
+    cost = 0.0
+    while len(heap) > 1:
+        both = heapq.heappop(heap) + heapq.heappop(heap)
+        cost += both * both
+        heapq.heappush(heap, both)
+    return cost

@@ -19,7 +19,8 @@ import pytest
 from jitad import aot, jit
 from tests.aot import programs
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on the path, which links the library")
+pytestmark = [pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on the path, which links the library"),
+              pytest.mark.slow]
 
 OK, NULL, SIZE, MEMORY, RECURSION, INDEX, ZERO, VALUE, ASSERTION = range(9)
 
@@ -30,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("aot")
     exports = [aot.export(programs.loss, grad=0), aot.export(programs.curve, grad=0, jvp=0, vjp=0, hvp=0, jacobian=0),
                aot.export(programs.pair, vjp=False), aot.export(programs.pick), aot.export(programs.quotient),
-               aot.export(programs.depth, grad=1), aot.export(programs.buffers)]
+               aot.export(programs.depth, grad=1), aot.export(programs.buffers),
+               aot.export(programs.merged, grad=0)]
     aot.build(made / "liball.so", exports, header=made / "all.h", cplusplus=made / "all.hpp", blas=False,
               fortran=made / "all.f90", pkg_config=made / "all.pc", cmake=made / "allConfig.cmake")
     return made
@@ -73,7 +75,6 @@ W, X = np.array([0.7, 0.1]), np.linspace(-1, 1, 23)
 Y = X / (1 + X * X)
 
 
-@pytest.mark.slow
 def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> None:
     value, gradient = np.zeros(1), np.zeros(2)
     assert loaded.curve_grad(*words(W, X, Y), *to(value, gradient)) == OK
@@ -84,7 +85,16 @@ def test_value_and_gradient_have_the_digits_of_the_jit(loaded: ctypes.CDLL) -> N
     assert value[0] == expected[0]
 
 
-@pytest.mark.slow
+def test_a_list_that_grows(loaded: ctypes.CDLL) -> None:
+    x = np.cos(np.arange(40.0)) ** 2
+    value, gradient = np.zeros(1), np.zeros_like(x)
+    assert loaded.merged_grad(*words(x), *to(value, gradient)) == OK
+    assert value[0] == pytest.approx(programs.merged(x), rel=1e-13)
+    step = 1e-6 * np.eye(40)
+    differences = [(programs.merged(x + h) - programs.merged(x - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(gradient, differences, rtol=1e-6)
+
+
 def test_other_derivatives(loaded: ctypes.CDLL) -> None:
     gradient = jit(programs.curve, grad=True).grad(W, X, Y)
     along, value, tangent, product = np.array([0.3, -0.2]), np.zeros(1), np.zeros(1), np.zeros(2)
@@ -246,7 +256,6 @@ def test_a_c_program_with_threads_of_small_stacks(folder: Path) -> None:
     assert run("./threads", cwd=folder) == "8 threads: the same digits\nsmall stack: recursion too deep\n"
 
 
-@pytest.mark.slow
 @needs("g++")
 def test_the_cplusplus_header(folder: Path) -> None:
     run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", C / "caller.cpp", "-I.", *LINK, "-o", "plus", cwd=folder)
@@ -262,7 +271,6 @@ def test_the_fortran_module(folder: Path) -> None:
     np.testing.assert_allclose(found, [value, *gradient], rtol=1e-14)
 
 
-@pytest.mark.slow
 @needs("cmake")
 def test_the_cmake_package(folder: Path) -> None:
     build = folder / "build"
@@ -276,7 +284,6 @@ def test_the_cmake_package(folder: Path) -> None:
     assert run("./caller", cwd=build).startswith("gradient of 2")
 
 
-@pytest.mark.slow
 @needs("pkg-config")
 def test_the_pkg_config_file(folder: Path) -> None:
     flags = run("pkg-config", "--cflags", "--libs", folder / "all.pc", cwd=folder).split()
@@ -310,7 +317,8 @@ def test_it_needs_the_c_library_only(folder: Path) -> None:
     assert not python
     defined = {line.split()[-1] for line in run("nm", "-D", "--defined-only", "liball.so", cwd=folder).splitlines()}
     names = {"loss", "loss_grad", "curve", *(f"curve_{d}" for d in ("grad", "jvp", "vjp", "hvp", "jacobian")), "pair",
-             "pick", "quotient", "depth", "depth_grad", "buffers", "jitad_strerror", "all_strerror"}
+             "pick", "quotient", "depth", "depth_grad", "buffers", "merged", "merged_grad", "jitad_strerror",
+             "all_strerror"}
     assert names <= defined and not {d for d in defined - names if not d.startswith("_")}
     if shutil.which("ldd"):
         needed = {line.split()[0].split("/")[-1] for line in run("ldd", "liball.so", cwd=folder).splitlines()}
@@ -318,7 +326,6 @@ def test_it_needs_the_c_library_only(folder: Path) -> None:
         assert all(name.startswith(allowed) for name in needed)
 
 
-@pytest.mark.slow
 @needs("valgrind")
 def test_under_valgrind(folder: Path) -> None:
     """Valgrind knows no AVX-512, so this library is for an older processor."""

@@ -41,6 +41,7 @@ def is_orthogonal(q: Any) -> bool:
     return is_near(q.T @ q, np.eye(q.shape[1]), 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [float, np.float32])
 def test_hard_matrices(dtype: Any) -> None:
@@ -96,6 +97,7 @@ def orthogonal_basis(x: Any) -> Any:
     return np.sum(np.sin(q)) + np.sum(np.log(np.abs(np.diagonal(r))))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("fun", [whitened, low_rank, regression, orthogonal_basis])
 def test_programs_and_their_gradients(fun: Any) -> None:
@@ -105,6 +107,7 @@ def test_programs_and_their_gradients(fun: Any) -> None:
     check_grads(f, (x,), order=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fun", [lambda a: np.linalg.eigvalsh(a), lambda a: np.linalg.svdvals(a)])
 def test_what_is_not_finite_does_not_converge(fun: Any) -> None:
     for bad in (np.nan, np.inf):

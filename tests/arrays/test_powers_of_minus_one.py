@@ -50,6 +50,7 @@ def test_arrays(dtype: Any) -> None:
     assert "pow" not in str(jit(of_float).inspect("optimized", n))
 
 
+@pytest.mark.slow
 def test_series() -> None:
     f = jit(arctangent, grad=0)
     assert f(0.5, 20) == pytest.approx(np.arctan(0.5), rel=1e-12)

@@ -51,6 +51,7 @@ def pairs(x: Any, w: Any) -> Any:
     return np.sum(table ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fun", [drawdown, lowest_of_columns, sums_of_segments, largest_of_groups, products_of_groups,
                                  pairs])
 def test_as_numpy_with_derivatives(fun: Any) -> None:

@@ -49,6 +49,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="lays out memory by Linux's mmap")
 def test_object_files_far_apart():

@@ -132,6 +132,7 @@ STATEMENTS: tuple[Callable[[random.Random], object], ...] = (
 others: list[Any] = [Plain(1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_objects_that_change_in_every_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     r = random.Random(seed)

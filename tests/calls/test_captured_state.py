@@ -275,6 +275,7 @@ def differences(kind: str, entry: str, body: str = DIRECT) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_changes_is_seen(kind: str) -> None:
@@ -313,6 +314,7 @@ def test_what_can_be_an_argument_is_not_compiled_in(kind: str) -> None:
         assert called.stats["compilations"] == count
 
 
+@pytest.mark.slow
 def test_calls_do_not_come_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the changed value is a parameter, machine code reads it."""
     cases = []
@@ -354,6 +356,7 @@ class Wide(Unit):
         return 2.0 * super().response(x)
 
 
+@pytest.mark.slow
 def test_many_objects_of_a_class_are_one_compilation() -> None:
     """The attributes in which they differ are parameters."""
     units = [Unit(k) for k in range(300)]

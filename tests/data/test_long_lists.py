@@ -342,6 +342,7 @@ def test_comprehensions_over_arrays(f: Callable[..., Any]) -> None:
             assert same(fast(a), f(a))
 
 
+@pytest.mark.slow
 def test_derivatives_of_comprehensions_over_arrays() -> None:
     def f(a: Any, b: Any) -> Any:
         pairs = [(x * y, k) for k, (x, y) in enumerate(zip(a, b)) if x > 0]
@@ -522,6 +523,7 @@ LISTED: list[Callable[[Any], Any]] = [
     lambda a: list(range(len(a)))[2] * a[0], lambda a: np.sum(np.array(list(a)) * a)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", LISTED, ids=range(len(LISTED)))
 def test_lists_of_arrays(f: Callable[[Any], Any]) -> None:
     a = np.random.default_rng(4).normal(size=7)

@@ -253,6 +253,7 @@ def rich(n: int, name: str, below: Any = None, beside: Any = None) -> Rich:
                 name)
 
 
+@pytest.mark.slow
 def test_fields_of_all_kinds() -> None:
     check(rich_total, rich(3, "b", rich(4, "a"), rich(2, "b")))
 

@@ -68,6 +68,7 @@ RNG = np.random.default_rng(8)
 ARGS = (RNG.uniform(0.2, 1.5, (5, 5)), RNG.uniform(0.3, 1.2, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("options", [{}, {"parallel": True}, {"fastmath": True}], ids=["", "parallel", "fastmath"])
 def test_gradients(f: Callable[..., Any], options: dict[str, Any]) -> None:

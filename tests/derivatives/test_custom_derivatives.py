@@ -776,6 +776,7 @@ def test_functions_made_on_the_way_in_forward_mode() -> None:
     np.testing.assert_allclose(jitad.vmap(lambda x: grad(outer)(x, k))(X), 12 * np.cos(X))
 
 
+@pytest.mark.slow
 def test_rules_of_which_no_derivative_is_asked_are_not_compiled() -> None:
     settled.defvjp(settled_fwd, settled_bwd)
     compiled = jit(of_a_lambda)

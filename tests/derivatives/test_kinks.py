@@ -274,6 +274,7 @@ def test_relu_of_numbers_and_arrays(x: Any) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.slow
 def test_the_derivatives_of_relu() -> None:
     for x, d in ((2.0, 1.0), (0.0, 0.0), (-0.0, 0.0), (-3.0, 0.0)):
         assert grad(jitad.relu)(x) == jvp(jitad.relu, (x,), (1.0,))[1] == interpret(grad(jitad.relu), x) == d

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jitad import check_grads, interpret, jit, value_and_grad
 from jitad.ad.narrow_types import narrowest
@@ -33,6 +34,7 @@ def paths(x: Any) -> float:
 X = np.random.default_rng(3).uniform(-1.0, 1.0, 20)
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     g = jit(paths, grad=0).value_and_grad
     for n in (0, 1, 2, 20):

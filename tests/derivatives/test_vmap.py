@@ -328,6 +328,7 @@ def test_elements_that_write() -> None:
     assert (copied[:, 0] == 1).all() and A[1, 0] != 1
 
 
+@pytest.mark.slow
 def test_the_interpreter_agrees() -> None:
     for f, args in ((vmap(root), (X,)), (vmap(grad(energy)), (A,)), (vmap(grad(energy)), (A[:0],)),
                     (grad(lambda x: vmap(root)(x).sum()), (X,))):

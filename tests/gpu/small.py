@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,19 @@ def types(a: Any, b: Any, c: Any) -> Any:
     return a + 1, a // 3, b * b, (b > 1) & (c > 2), c << 2, c.sum(), a.max(), (b / 3).sum()
 
 
+def merged(a: Any) -> Any:
+    """The cost of merging the two least numbers until one is left."""
+    heap = []
+    for v in a:
+        heapq.heappush(heap, v)
+    cost = 0.0
+    while len(heap) > 1:
+        both = heapq.heappop(heap) + heapq.heappop(heap)
+        cost += both * both
+        heapq.heappush(heap, both)
+    return cost
+
+
 PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "shared inputs": (lambda w, a: value_and_grad(shared_inputs)(w, a), (np.ones(2), np.linspace(1, 2, 1000))),
     "shared array": (lambda w, a: value_and_grad(shared_array)(w, a), (RNG.normal(size=40), RNG.normal(size=300))),
@@ -84,6 +98,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
                     (np.array([1.3, 0.1]), np.linspace(-1, 1, 50))),
     "recursion": (lambda x: (vmap(lambda v: deep(5, v))(x), vmap(grad(lambda v: deep(5, v)))(x)),
                   (RNG.normal(size=100),)),
+    "a heap for each row": (lambda x: vmap(value_and_grad(merged))(x), (RNG.random(size=(70, 9)),)),
     "elementwise": (lambda a, b: np.tanh(a * b + 2.0) * a, (RNG.normal(size=(30, 40)), RNG.normal(size=40))),
     "softmax": (softmax, (RNG.normal(size=(7, 50)),)),
     "reductions": (reductions, (RNG.normal(size=(7, 500)),)),

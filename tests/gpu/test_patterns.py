@@ -160,6 +160,7 @@ def test_a_multiple_of_zero_keeps_its_sign() -> None:
             assert float(found(x, n)).hex() == (x * 2.0 ** n).hex()
 
 
+@pytest.mark.slow
 def test_recurrences(few_parts: None) -> None:
     """Also where composed maps are of no use: factors that grow, infinite terms, values that cancel."""
     case = compiled(filtered, np.ones(5), np.ones(5))
@@ -285,6 +286,7 @@ def test_sorts() -> None:
 
 # --- rows -------------------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_scans_along_rows() -> None:
     """A warp for each row, which has both scans; of values that are computed, in both directions."""
     def rows(x: Any) -> Any:

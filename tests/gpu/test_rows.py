@@ -132,6 +132,7 @@ def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:
             compare(dataclasses.replace(case, given=[x]), SimulatedDriver(checked=True, order=order))
 
 
+@pytest.mark.slow
 def test_nests_that_stay_apart() -> None:
     """One reads another row, or the columns, of what another one stores; or they have other sizes."""
     def shifted(x: Any) -> Any:

@@ -249,6 +249,7 @@ done:
     Device().run(only, 1, np.zeros(1, np.int64))
 
 
+@pytest.mark.slow
 def test_launches_are_in_order() -> None:
     device = Device()
     code = image(ALL_WRITE.format(index="%t64"), "ptr z", 4)

@@ -1059,6 +1059,7 @@ def all_transformed(d: Any, x: float) -> float:
     return d.kept(x) + 10.0 * d.slope(x) + d.each(np.array([x, x]))[1]
 
 
+@pytest.mark.slow
 def test_methods_that_are_transformed() -> None:
     """Inside compiled code they lost the object; those with derivative rules also outside."""
     for make in (Transformed, TransformedKnot):

@@ -239,6 +239,7 @@ def windows(x):
     return sum(v * v for v in out)
 
 
+@pytest.mark.slow
 def test_interpreted() -> None:
     for f in PROGRAMS[::3]:
         check(f)
@@ -251,6 +252,7 @@ def test_interpreted_others() -> None:
             check(f)
 
 
+@pytest.mark.slow
 def test_compiled() -> None:
     check_compiled(PROGRAMS[::4])
 
@@ -302,6 +304,7 @@ def test_derivative_of_shortest_paths() -> None:
     check_grads(_shortest_path, (w,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [_positive, _differences])
 def test_derivatives_with_arrays(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(3)

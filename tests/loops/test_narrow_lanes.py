@@ -35,6 +35,7 @@ def rows(columns: int) -> list[Any]:
     return [start, RNG.integers(-5, 5, 9), RNG.uniform(0.5, 1.5, 9), RNG.normal(size=(5, columns))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", COUNTS)
 def test_columns(columns: int) -> None:
     args, fast = rows(columns), jit(interactions, grad=3)
@@ -49,6 +50,7 @@ def test_columns(columns: int) -> None:
     np.testing.assert_allclose(bar, wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_sums_are_in_order_and_count_once() -> None:
     """To the bit, though the last two chunks overlap."""
     for columns in (8, 9, 12, 15):

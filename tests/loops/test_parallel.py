@@ -875,6 +875,7 @@ def sides_told(x: Any, w: Any) -> Any:
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("several", [True, False])
 @pytest.mark.parametrize("f", [row_told, total_told, bound_told, sides_told], ids=lambda f: f.__name__)

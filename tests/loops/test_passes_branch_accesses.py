@@ -287,6 +287,7 @@ def crossings(x: Any, y: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_a_list_that_an_iteration_fills_is_stored_where_a_condition_holds() -> None:
     for n in SIZES:
         x, y = RNG.normal(size=n), RNG.normal(size=n)
@@ -313,6 +314,7 @@ def fluxes(q: Any, out: Any) -> float:
     return np.sum(out * out)
 
 
+@pytest.mark.slow
 def test_paths_that_all_store_become_selections() -> None:
     rng = np.random.default_rng(7)
     q = rng.normal(size=(40, 3))

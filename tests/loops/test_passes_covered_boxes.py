@@ -82,6 +82,7 @@ PROGRAMS: list[Callable[..., Any]] = [membrane, rod, largest, columns, backwards
 SIZES = [(5, 7), (4, 6), (3, 3), (2, 4), (1, 5), (6, 1), (2, 2), (9, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f, size", [(f, size) for f in PROGRAMS for size in SIZES if size[1] > 2 or f is not columns])
 def test_values_and_derivatives_are_right(f: Callable[..., Any], size: tuple[int, int]) -> None:
     x, w = RNG.normal(size=size), np.array([0.5, -2.0])

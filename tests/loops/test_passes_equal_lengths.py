@@ -113,6 +113,7 @@ def test_sizes_of_what_the_loop_makes() -> None:
     check_grads(lambda x: rows(x, at), (x,), modes=("rev",))
 
 
+@pytest.mark.slow
 def test_a_check_on_one_side_says_nothing_of_the_other() -> None:
     """Each side checks its index: nothing is read ahead of the branch."""
     def signed(x: Any, y: Any, at: Any, sign: Any) -> float:

@@ -362,6 +362,7 @@ def discounts(rates: Any) -> Any:
     return price
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 7), (16, 5), (40, 12), (17, 2)])
 def test_reductions_of_what_the_lanes_have_stored(shape: tuple[int, ...]) -> None:
     rates = RNG.uniform(0.01, 0.05, shape)

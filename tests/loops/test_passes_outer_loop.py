@@ -645,6 +645,7 @@ def few_around_many(x: Any, w: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("few", "many"), ((0, 20), (3, 0), (3, 15), (3, 16), (3, 40), (15, 33), (16, 5), (40, 40)))
 def test_inner_loops_are_lanes_where_the_outer_one_has_few_iterations(few: int, many: int) -> None:
     x, w = RNG.normal(size=(many, 4)), RNG.normal(size=(few, 4))
@@ -689,6 +690,7 @@ def around_each(x: Any, y: Any) -> float:
     return np.sum(np.log(near))
 
 
+@pytest.mark.slow
 def test_no_lanes_for_a_square_that_must_be_short() -> None:
     """Lanes whose sums are added across need inner loops shorter than a chunk, which those of a square never are."""
     x, y = RNG.normal(size=(2, 40))

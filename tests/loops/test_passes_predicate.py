@@ -460,6 +460,7 @@ def recurring(x: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 15, 16, 17, 50])
 def test_reverse_sweeps_of_loops_with_conditions(n: int) -> None:
     """Frames of all elements are one; an element waits while only others have frames on the stack."""

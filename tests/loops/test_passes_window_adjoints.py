@@ -106,6 +106,8 @@ def twice(image: Any, kernel: Any, other: Any) -> float:
     return energy
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns", "size"), [(8, 8, 5), (40, 50, 3), (3, 3, 3), (6, 300, 5), (2, 2, 3)])
 def test_two_windows_one_after_the_other(rows: int, columns: int, size: int) -> None:
     """The second nest of additions to the image stays in the loop."""

@@ -172,6 +172,7 @@ def gapped(a: Any, b: Any, score: Any, gap: float, longer: float) -> float:
     return h[n, m] + 0.5 * h[n - 1, m]
 
 
+@pytest.mark.slow
 def test_iterations_off_the_best_path_are_skipped() -> None:
     rng = np.random.default_rng(4)
     paths, letters = rng.uniform(0.1, 2.0, (9, 9)), rng.integers(0, 4, (2, 12))

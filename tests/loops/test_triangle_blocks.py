@@ -201,6 +201,7 @@ def test_a_root_of_a_negative_number_raises_in_its_row() -> None:
     np.testing.assert_array_equal(jit(indefinite)(a), np.eye(40))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [solve, solve_in_place, factor])
 def test_gradients(f: Callable[..., Any]) -> None:
     check_grads(lambda l, b: np.sum(f(l, b) ** 2), system(35), order=1)

@@ -83,6 +83,7 @@ def test_lanes(f: Callable[[Any], Any], lanes: bool) -> None:
     assert ("^chunks" in jit(f).inspect("optimized", np.eye(4))) is lanes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [upper, below, diagonal_too])
 def test_gradients(f: Callable[[Any], Any]) -> None:
     def squares(x: Any) -> Any:

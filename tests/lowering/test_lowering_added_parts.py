@@ -146,6 +146,7 @@ def test_a_stencil_overlaps():
     np.testing.assert_allclose(jit(grad(f))(u), interpret(grad(f), u), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(9, 8), (3, 3), (2, 9), (1, 5), (0, 4), (4, 0)])
 def test_a_stencil_in_the_plane(shape):
     """Rims along both axes; arrays that are smaller than the stencil have parts that are empty or lie apart."""
@@ -156,6 +157,7 @@ def test_a_stencil_in_the_plane(shape):
     np.testing.assert_allclose(jit(grad(f))(u), interpret(grad(f), u), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_stencil_in_space_and_in_time():
     def f(u, steps):
         for _ in range(steps):
@@ -166,6 +168,7 @@ def test_a_stencil_in_space_and_in_time():
         np.testing.assert_allclose(jit(grad(f))(u, 4), interpret(grad(f), u, 4), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 2, 3, 7, 8])
 def test_every_second_element(n):
     """Parts whose indices have other remainders share a loop, others do not."""

@@ -70,6 +70,7 @@ def test_an_unknown_name_is_refused_with_those_that_there_are(name: str, monkeyp
         choose(monkeypatch, name)
 
 
+@pytest.mark.slow
 def test_what_this_machine_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processor, "_host", lambda: processor.features("x86-64-v3"))
     with pytest.raises(ValueError, match=r"JITAD_CPU=x86-64-v4: .* cannot run code for it, as it lacks .*avx512f.*; it "

@@ -30,6 +30,7 @@ def test_values(seed: int, arrays: bool) -> None:
     assert irgen.same(want, compiled(module, "main", args, Options(level=0 if seed % 5 == 0 else 1)), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("arrays", [False, True], ids=["scalars", "arrays"])
 @pytest.mark.parametrize("seed", range(100, 110))

@@ -155,6 +155,7 @@ func @f(%a: f64[?], %b: i64[?], %n: i64) -> (f64) {{
     assert seen == {"read": 0, "given": 1}
 
 
+@pytest.mark.slow
 def test_products_that_are_added_twice_are_fused_with_both_additions() -> None:
     """A force is added to one particle and subtracted from the other: no product is left by itself."""
     def energy(x: Any, i: Any, j: Any) -> float:

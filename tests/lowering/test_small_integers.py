@@ -54,6 +54,7 @@ def run() -> None:
     print(jit(numbers).inspect("llvm", np.ones(9), 0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction of x86")
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
 def test_without_avx512(cpu: str) -> None:
@@ -64,5 +65,6 @@ def test_without_avx512(cpu: str) -> None:
     assert "sitofp" in text.stdout                          # of counters from anywhere
 
 
+@pytest.mark.slow
 def test_here() -> None:
     run()

@@ -10,6 +10,7 @@ import pytest
 from bench.ordinary import FIELDS
 from examples import char_rnn, gmm, treelstm
 from jitad import hessian, jit, value_and_grad
+from tests.language.test_growing_lists import PROGRAMS as GROWING_LISTS
 from tests.loop_level.test_programs import programs, rows, smaller
 from tests.mlir.comparing import case, compare
 from tests.mlir.tools import accept, needs_mlir
@@ -60,6 +61,14 @@ def test_examples() -> None:
              treelstm.make_net(3, 4, 5, vocabulary, dtype=np.float64), tree),
         *(case("rnn", value_and_grad(loss), char_rnn.make_net(kind, 5, hidden=4, dtype=np.float64), text)
           for kind, loss in ((char_rnn.RNN, char_rnn.rnn_loss), (char_rnn.LSTM, char_rnn.lstm_loss)))]
+    accept(c.text for c in cases)
+    compare(cases)
+
+
+@pytest.mark.slow
+@needs_mlir
+def test_lists_that_grow() -> None:
+    cases = [case(f.__name__, value_and_grad(f), 0.7) for f in GROWING_LISTS]
     accept(c.text for c in cases)
     compare(cases)
 

@@ -71,6 +71,7 @@ def data(seed: int = 0) -> tuple[Any, ...]:
     return x, np.maximum(rng.normal(0.0, 1.0, 40), 0.0), rng.normal(0.0, 0.5, 3), -0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [censored, in_turn, three])
 def test_values_and_gradients(program: Any) -> None:
     args = data()
@@ -89,6 +90,7 @@ def test_one_side_is_computed() -> None:
     assert len(with_tail) == 1 and "branch" not in with_tail[0] and "select" not in with_tail[0]
 
 
+@pytest.mark.slow
 def test_the_check_of_a_side_raises_there() -> None:
     x, y, w, log_s = data()
     x[7], y[7] = 1e9, 0.0                                    # the tail probability is zero

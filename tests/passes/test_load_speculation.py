@@ -60,6 +60,7 @@ def of_a_matrix(x: Any, m: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "p"), [(echoes, np.array([0.8, 0.7, 0.9])), (rarely, np.linspace(0.2, 1.0, 6)),
                                       (of_a_matrix, np.linspace(0.2, 1.0, 12).reshape(3, 4))])
 def test_values_and_gradients(f: Any, p: Any) -> None:
@@ -74,6 +75,7 @@ def test_values_and_gradients(f: Any, p: Any) -> None:
     check_grads(lambda p: f(X, p), (p,), order=2)
 
 
+@pytest.mark.slow
 def test_elements_that_are_not_there() -> None:
     """They raise where the program reads them, in its order, and are not missed where it does not."""
     low, high = np.full(3, 0.1), np.array([0.1, 0.6, 0.95])

@@ -107,6 +107,7 @@ def round_a_table(a: Any, at: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_the_end_of_a_table_is_followed_by_its_beginning() -> None:
     f, at = round_a_table, np.arange(-3, 20)
     fast = jit(f)

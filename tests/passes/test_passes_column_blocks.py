@@ -58,6 +58,7 @@ def numbers(*shape: int, dtype: Any = np.float64) -> Any:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_along_rows_keep_their_bits(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     f, without = jit(products), jit(products)
@@ -91,6 +92,7 @@ def test_other_walks(rows: int, columns: int) -> None:
     np.testing.assert_allclose(jit(planes)(deep, 1), planes(deep, 1), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_blocks_are_made_in_other_walks() -> None:
     for f, args in ((backwards, (numbers(20, 9),)), (last_two, (numbers(20, 9),)), (planes, (numbers(2, 20, 9), 1))):
         compiled = jit(f)

@@ -130,6 +130,7 @@ def values_ahead(points: Any, centres: Any, size: float) -> float:
     return value.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [nearest_image, given_up, rows, values_ahead], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("fastmath", [False, True])
 def test_gradients_of_choices_around_inner_loops(f: Callable[..., float], fastmath: bool) -> None:

@@ -387,6 +387,7 @@ def weighted(x: Any, mean: Any, count: float) -> Any:
     return c
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [covariance, weighted])
 def test_products_that_are_scaled(form: Any) -> None:
     """Under fast math a factor is scaled; otherwise each product is."""

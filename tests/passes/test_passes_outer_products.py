@@ -146,6 +146,7 @@ def test_small_ones_are_added_at_once() -> None:
     np.testing.assert_allclose(fixed.grad(*args), f.grad(*args), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_read_stays() -> None:
     """A sum that the loop reads is not touched."""
     @jit

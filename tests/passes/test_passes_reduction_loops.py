@@ -128,6 +128,7 @@ def best(x: Any, y: Any) -> Any:
     return score
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_updates_of_reverse_loops_are_loops_over_elements() -> None:
     fast = jit(lambda x, y: np.sum(best(x, y) ** 2), grad=(0, 1))

@@ -68,6 +68,7 @@ def test_an_operand_that_is_returned() -> None:
 FUNCTIONS = [softmax_of_label, nearest, of_a_row, in_a_loop, stored_later]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_one_element(f: Callable[..., Any]) -> None:
     for shape in ((3, 4), (9, 6), (5, 40)):
@@ -98,6 +99,7 @@ def rows(p: Any, d: Any) -> Any:
     return d[:3] @ p[:3] + p[1:4].T @ d[1:4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [along, rows])
 def test_products_with_short_vectors(f: Callable[..., Any]) -> None:
     for n in (1, 5, 20, 33):

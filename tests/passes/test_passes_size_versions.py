@@ -93,6 +93,7 @@ def projected(cameras: Any, points: Any, which: Any, seen: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_parts_of_longer_rows() -> None:
     rng = np.random.default_rng(2)
     f = jit(projected, grad=(0, 1))

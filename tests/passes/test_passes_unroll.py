@@ -48,6 +48,7 @@ def out_of_bounds(f: Any, rate: float) -> float:
 F = np.random.default_rng(4).uniform(0.1, 1.0, (9, 11))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [moments, changed], ids=lambda f: f.__name__)
 def test_values_and_gradients(f: Any) -> None:
     compiled = jit(f, grad=(0, 1))

@@ -56,6 +56,7 @@ def _in_loop(text: str, op: str) -> int:
     return sum(f" = {op} " in line for b in blocks if b.startswith("^loop") for line in b.splitlines())
 
 
+@pytest.mark.slow
 def test_logarithms_of_parameters_leave_the_loop() -> None:
     assert jit(mixture)(*POINTS) == pytest.approx(mixture(*POINTS), rel=1e-13)
     check_grads(mixture, POINTS, order=1, modes=("rev",))
@@ -80,6 +81,7 @@ def test_a_negative_parameter_raises_only_if_there_are_points() -> None:
         f(np.array([1.0, -1.0]), bad)
 
 
+@pytest.mark.slow
 def test_gradient_of_matrices_made_in_loops() -> None:
     f = jit(transitions, grad=1)
     assert f(*CODES) == pytest.approx(transitions(*CODES), rel=1e-13)

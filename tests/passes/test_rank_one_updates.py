@@ -108,6 +108,7 @@ def arguments(f: Callable[..., Any], n: int, count: int, more: int = 0) -> tuple
     return RNG.normal(0.0, 0.5, (height, n + more)), RNG.normal(0.0, 1.0, n), count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     ours = jit(f, grad=(0, 1)).value_and_grad
@@ -162,6 +163,7 @@ def test_failures_in_order() -> None:
     assert ours(np.ones((4, 5)), np.ones(5), 0)[0] == 5.0
 
 
+@pytest.mark.slow
 def test_sizes_of_loops_that_do_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing is added, the numbers of iterations may be any: no memory is asked for them."""
     monkeypatch.setattr(outer_product_log, "SMALL", 0)

@@ -51,8 +51,35 @@ def matched(a: Any, b: Any, w: Any) -> Any:
     return best
 
 
+def rows(a: Any, b: Any, w: Any) -> Any:
+    """Two rows in turns."""
+    above = w[1] * np.arange(len(b) + 1.0)
+    for i in range(len(a)):
+        row = np.zeros(len(b) + 1)
+        row[0] = (i + 1) * w[0]
+        for j in range(len(b)):
+            cost = 0.0 if a[i] == b[j] else w[2]
+            row[j + 1] = min(above[j + 1] + w[0], row[j] + w[1], above[j] + cost)
+        above = row
+    return above[-1]
+
+
+def one_row(a: Any, b: Any, w: Any) -> Any:
+    """One row, of which the element that the row above had before is carried."""
+    row = w[1] * np.arange(len(b) + 1.0)
+    for letter in a:
+        corner = row[0]
+        row[0] += w[0]
+        for j in range(1, len(b) + 1):
+            above = row[j]
+            row[j] = np.minimum(np.minimum(above + w[0], row[j - 1] + w[1]), corner + w[2] * (letter != b[j - 1]))
+            corner = above
+    return row[-1]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 9), (3, 8), (7, 9), (10, 10), (4, 17), (25, 31), (2, 40)])
-@pytest.mark.parametrize("f", [edits, upwards, matched])
+@pytest.mark.parametrize("f", [edits, upwards, matched, rows, one_row])
 def test_gradients_are_right(f: Callable[..., Any], sizes: tuple[int, int]) -> None:
     a, b = (RNG.integers(0, 3, n) for n in sizes)
     for w in ([1.0, 1.3, 1.7], [0.3, 2.0, np.inf], [1.0, np.nan, 2.0]):
@@ -61,6 +88,9 @@ def test_gradients_are_right(f: Callable[..., Any], sizes: tuple[int, int]) -> N
         np.testing.assert_allclose(got, interpret(grad(f, argnums=2), a, b, weights), rtol=1e-12)
 
 
-def test_zeros_are_skipped_in_strips() -> None:
+@pytest.mark.parametrize("f", [edits, rows, one_row])
+def test_zeros_are_skipped_in_strips(f: Callable[..., Any]) -> None:
     a, b = RNG.integers(0, 3, 30), RNG.integers(0, 3, 30)
-    assert "probe" in jit(edits, grad=2).grad.inspect("optimized", a, b, np.ones(3))
+    text = jit(f, grad=2).grad.inspect("optimized", a, b, np.ones(3))
+    probe = text[text.index("^probe:"):].partition("\n\n")[0]
+    assert "= any {axes = (0,)}" in probe and probe.count("= slice") == 1 and "= get" not in probe      # one comparison

@@ -60,6 +60,7 @@ def test_blocks_against_the_meaning() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
 def test_blocks_against_c() -> None:
     problem = small_scene()

@@ -1,6 +1,7 @@
 """Storage of what the reverse sweep reads: saved in a register, an array or a frame, or recomputed.
 
-Imports ``ir``, ``passes.analysis`` and the parent package; imported by ``ad.reverse`` and ``ad.checkpoint``.
+Imports ``ir``, ``passes.analysis``, ``passes.memory.final_loads`` and the parent package; imported by ``ad.reverse``
+and ``ad.checkpoint``.
 
 Files, in reading order::
 
@@ -11,7 +12,6 @@ Files, in reading order::
     regular_nests   nests of loops whose values can be saved in one array
     rows            many scalars of a long loop body, in rows of one array
     kept_sizes      arrays of which only the sizes are read
-    final_loads     loads of elements that have their final value
     revisited       loads whose array is saved as a whole
     reuse_primals   values that the forward sweep has already computed
     iteration_order reverse loops whose iterations may run in any order

@@ -17,5 +17,6 @@ Files, in reading order::
     algebra              under fast math: formulas that reduce to one term or a known value
     laurent              its normal form: sums of products of powers
     late_choices         choices of coefficients wait until the end of what the next iteration waits for
+    late_extremes        the same for Python's min and max, where neither NaN nor the sign of a zero may differ
     chain_reassociation  what the next iteration waits for enters sums, products and minima last
 """

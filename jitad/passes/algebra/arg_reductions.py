@@ -3,7 +3,7 @@
 In order, each column would be read by itself: its elements are a row apart, and one comparison waits for another.  ::
 
     k = argmax {axis = 0} x               m = max {axes = (0,)} x
-                                 →        here = x == m, or both are NaN
+                                 →        here = x == m, or x is NaN, and so is m
                                           k = min {axes = (0,)} (select here, row, rows)
 
 A program that wants the largest elements as well computes them once.  The last axis must not be known to be short.
@@ -68,7 +68,7 @@ def _reductions(b: Builder, op: Op, extremes: dict[tuple[str, Value, tuple[int, 
     best = b.emit("reshape", extremes[key], *(one if k == axis else n for k, n in enumerate(sizes)))
     here = b.emit("eq", x, best)
     if x.type.dtype.is_float:
-        here = b.emit("or", here, b.emit("and", b.emit("ne", x, x), b.emit("ne", best, best)))
+        here = b.emit("or", here, b.emit("ne", x, x))
     rows = b.emit("reshape", b.emit("iota", sizes[axis]), *(n if k == axis else one for k, n in enumerate(sizes)))
     first = b.emit("select", here, rows, b.emit("broadcast_to", sizes[axis], *sizes))
     return b.typed(b.emit("min", first, axes=(axis,)), op.result.type)

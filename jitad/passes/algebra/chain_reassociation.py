@@ -18,14 +18,14 @@ one too.  Other products stay: in rotations of a chain of joints, which would ta
 wait in registers.
 
 Cotangents may be summed up in any order, so their sums and products are taken so too.  Without ``fastmath`` other sums
-and products of floats stay in their order, and so do selections, Python's ``min`` and ``max``: NaN and zeros of both
-signs depend on it.  NumPy's minimum and maximum do not.  The late one is their second operand: machine code examines
-the sign and NaN of the first.
+and products of floats stay in their order.  So do selections, Python's ``min`` and ``max``, unless neither NaN nor the
+sign of a zero depends on it (``late_extremes.py``).  NumPy's minimum and maximum do not depend on it.  The late one is
+their second operand: machine code examines the sign and NaN of the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.ops import ORDERS
@@ -33,6 +33,7 @@ from ...ir.types import Array, Scalar, dtype_of
 from ...ir.uses import counts, ops_of
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .late_choices import late_choices
+from .late_extremes import late_extremes, versions
 
 SUMS, PRODUCTS, EXTREMES = frozenset({"add", "sub"}), frozenset({"mul"}), frozenset({"minimum", "maximum"})
 EXTREME = {True: "minimum", False: "maximum"}
@@ -42,12 +43,13 @@ EXTREME = {True: "minimum", False: "maximum"}
 def chain_reassociation(module: Module, floats: bool = True) -> None:
     """Reassociate the chains of every innermost loop; sums and products of ``floats`` only under ``fastmath``."""
     for func in module.functions.values():
+        nonzero = {} if floats else versions(func, _late)
         forest = loop_forest(func)
         for loop in forest.loops:
             if not loop.children and loop.latch is not None:
                 _lanes(loop)
                 region = loop.region(raising_blocks(forest.dom))
-                _reassociate(loop, forest.dom.in_order(loop.blocks), region, floats)
+                _reassociate(loop, forest.dom.in_order(loop.blocks), region, floats, nonzero.get(loop.head, ()))
 
 
 def _lanes(loop: Loop) -> None:
@@ -60,8 +62,10 @@ def _lanes(loop: Loop) -> None:
                 op.operands.reverse()
 
 
-def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool) -> None:
-    """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise."""
+def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: bool, nonzero: Collection[Value]) -> None:
+    """Reassociate in the blocks of one loop; ``region``: these, and blocks that raise; ``nonzero``: values that are not
+    zero there.
+    """
     late = _late(loop, order)
     if not late:
         return
@@ -72,6 +76,7 @@ def _reassociate(loop: Loop, order: list[Block], region: set[Block], floats: boo
         return _is_number(v) and (floats or v in bars or not dtype_of(v.type).is_float)
 
     _name_extremes(order, region, is_free)
+    late_extremes(order, late, counts(ops_of(region)), nonzero)
     once = {v for v, number in counts(ops_of(region)).items() if number == 1} - late
     for b in order:
         for op in list(b.ops):

@@ -231,14 +231,32 @@ def always_runs(forest: LoopForest, inner: Loop, end: Block) -> bool:
         return False
     while not forest.dom.dominates(before, end):
         guard = forest.dom.idom.get(before)
+        past = forest.loop_of(guard) if guard is not None else None          # a loop that comes first
+        while past is not None and past.parent is not forest.loop_of(end):
+            past = past.parent
+        if past is not None and end not in past.blocks:
+            guard = past.preheader
         if guard is None or guard.term is None or guard.term.name == "switch" or \
                 forest.loop_of(guard) is not forest.loop_of(end):
             return False
-        if guard.term.name == "branch" and not (forest.dom.dominates(guard.term.edges[0].block, before)
-                                                and _tests_trip(guard.term.operands[0], known.trip, forest.dom)):
+        is_test = guard.term.name == "branch" and forest.dom.dominates(guard.term.edges[0].block, before) \
+            and _tests_trip(guard.term.operands[0], known.trip, forest.dom)
+        if not is_test and _leads_past(forest, guard, before, end):
             return False
         before = guard
     return True
+
+
+def _leads_past(forest: LoopForest, guard: Block, before: Block, end: Block) -> bool:
+    """True if a path from ``guard`` to ``end``, in one iteration of the loop around, does not pass ``before``."""
+    around, seen, todo = forest.loop_of(end), {before}, [guard]
+    while todo:
+        fresh = [b for b in todo.pop().successors() if b not in seen and (around is None or b is not around.head)]
+        if end in fresh:
+            return True
+        seen.update(fresh)
+        todo += fresh
+    return False
 
 
 def _tests_trip(v: Value, trip: Value, dom: Dominators) -> bool:

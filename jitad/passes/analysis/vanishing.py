@@ -6,19 +6,25 @@ added is *kept*.  Where a factor is infinite the product would be NaN; the deriv
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Op, Value
-from ...ir.types import dtype_of, is_float_scalar
+from ...ir.types import Scalar, dtype_of, is_float_scalar
 from .loops import Loop
 
 
 def may_be_zero(v: Value, dom: Dominators | None = None) -> bool:
-    """True for a selection with a zero, or of such values, by branches too if ``dom`` is given."""
+    """True for a selection with a zero, or of such values, by branches too if ``dom`` is given.
+
+    The derivative of ``np.minimum`` is a product with a selection of constants: 1, 0, or a half for two equal values.
+    """
     op = v.op
+    if op is not None and op.name == "mul" and is_float_scalar(v.type) and any(map(_is_switch, op.operands)):
+        return True
     if op is not None and op.name == "add" and op.operands[0] is op.operands[1]:      # the adjoint of a square
         return may_be_zero(op.operands[0], dom)
     if dom is not None and v.owner in dom.preds and is_float_scalar(v.type):
@@ -26,6 +32,15 @@ def may_be_zero(v: Value, dom: Dominators | None = None) -> bool:
         return len(joined) > 1 and all(a is not None and (is_zero(a) or may_be_zero(a)) for a in joined)
     return op is not None and op.name == "select" and is_float_scalar(v.type) and \
         (any(map(is_zero, op.operands[1:])) or all(map(may_be_zero, op.operands[1:])))
+
+
+def _is_switch(v: Value) -> bool:
+    """True for a selection of constants one of which is zero."""
+    op = v.op
+    if op is None or op.name != "select":
+        return False
+    sides, switches = op.operands[1:], list(map(_is_switch, op.operands[1:]))
+    return all(x.const is not None or y for x, y in zip(sides, switches)) and any((*switches, *map(is_zero, sides)))
 
 
 def is_zero(v: Value) -> bool:
@@ -161,3 +176,98 @@ def kept_if_zero(loop: Loop, zs: Collection[Value]) -> dict[Value, Value] | None
     kept, vanishing = without(loop.head, zs)
     kept |= {a: p for p, a in zip(loop.head.params, loop.back_edge().args) if p in zs and a in vanishing}
     return kept if any(v.op is not None and v.op.name == "add_at" for v in kept) else None
+
+
+# --- iterations that receive zeros --------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class ZeroIteration:
+    """An iteration of a loop of one block that changes nothing if the cotangents ``zs`` are zero.
+
+    ``kept``: see ``kept_if_zero``.  ``passed``: the values of an iteration that are read behind it, those in ``behind``
+    not as parameters.  ``first``: the ops that are needed in any case, those of ``zs`` and of the counter.
+    """
+
+    zs: Sequence[Value]
+    kept: dict[Value, Value]
+    passed: list[Value]
+    behind: list[Value]
+    first: set[Op]
+
+
+def zero_iteration(func: Function, loop: Loop) -> ZeroIteration | None:
+    """What an iteration of a loop is that has received zeros from later ones, and would add multiples of them."""
+    values = [v for op in loop.head.ops for v in op.results]
+    chosen = [v for v in values if v.op is not None and v.op.name == "select"]     # zero whenever what it selects is
+    for zs in (*(_received(loop, v) for v in dict.fromkeys((*chosen, *values))), _all_received(loop)):
+        kept = kept_if_zero(loop, zs) if zs else None
+        if kept is not None and (zero := _idle(func, loop, zs, kept)) is not None:
+            return zero
+    return None
+
+
+def _idle(func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> ZeroIteration | None:
+    head = loop.head
+    assert head.term is not None
+    read = (v for e in head.term.edges for v in e.args if v.op is not None and v.block is head)
+    behind = read_behind(func, loop)
+    passed = list(dict.fromkeys((*read, *behind)))
+    first = needed_ops(head, (*zs, *head.term.operands, *(v for v in passed if v not in kept)))
+    if any(op.name in ("set", "add_at") for op in first) or \
+            not any(op.name == "add_at" for op in head.ops if op not in first):
+        return None
+    return ZeroIteration(zs, kept, passed, behind, first)
+
+
+def _received(loop: Loop, v: Value) -> list[Value]:
+    """The cotangent ``v``, or what it is the sum of, if these are zero in the iterations that nothing has chosen."""
+    terms, todo = list[Value](), [v]
+    while todo:
+        z = todo.pop()
+        if z.op is not None and z.op.name == "add" and z.op.attrs.get("acc"):
+            todo += z.op.operands[::-1]
+        elif z.op is not None and z.block is loop.head and (may_be_zero(z) or _is_received(loop, z)):
+            terms.append(z)
+        else:
+            return []
+    return terms if any(_is_received(loop, z) for z in terms) else []
+
+
+def _all_received(loop: Loop) -> list[Value]:
+    """All cotangents that later iterations pass on by selection, if a table of minima has several beside each other."""
+    loads = [op.result for op in loop.head.ops if op.name == "get"]
+    found = [v for v in loads if _is_received(loop, v)]
+    unused = [v for v in loads if v not in found and any(cleared_array(op, v) is not None for op in loop.head.ops)]
+    return [*found, *unused, *(p for p in loop.head.params if _is_passed_on(loop, p))] if found else []
+
+
+def _is_received(loop: Loop, z: Value) -> bool:
+    """True if ``z`` is a cotangent that later iterations pass on by selection, so that the loop has no vectors."""
+    op, back = z.op, loop.back_edge().args
+    assert op is not None
+    if op.name == "select" and may_be_zero(z):              # a scalar that is used up where it was chosen
+        return any(v.owner is loop.head and back[v.index] is not v or v.op is not None and v.op.name == "get"
+                   and v.block is loop.head and _is_received(loop, v) for v in op.operands[1:])
+    if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
+        return False
+    array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
+    if array.owner is not loop.head:
+        return False
+    added = []
+    for user in loop.head.ops:
+        if user.operands and user.operands[0] is name and user.name in ("set", "add_at"):
+            name = user.result
+            added += [user.operands[1]] if user.name == "add_at" else []
+    return bool(added) and all(_may_add_zero(loop, v) for v in added)
+
+
+def _may_add_zero(loop: Loop, v: Value) -> bool:
+    """True for a value that may be zero, or the sum of it and such a value of the iteration before."""
+    if v.op is not None and v.op.name == "add" and v.op.attrs.get("acc"):
+        return all(may_be_zero(x) or _is_passed_on(loop, x) for x in v.op.operands) and any(
+            map(may_be_zero, v.op.operands))
+    return may_be_zero(v)
+
+
+def _is_passed_on(loop: Loop, p: Value) -> bool:
+    return p.owner is loop.head and may_be_zero(loop.back_edge().args[p.index])

@@ -13,8 +13,10 @@ Cheap arithmetic of both sides is computed in any case, a check of a side applie
 both sides to one element become one store.  ``fission`` then finds a loop without branches, and makes vectors of the
 functions.
 
-The loop must be counted and innermost.  The pass runs after differentiation, like ``if_conversion``, which takes the
-branches without such functions.
+The loop must be counted.  The pass runs after differentiation, ahead of ``if_conversion``, which takes the branches
+without such functions, and would call the functions of both sides.  So it runs twice: ahead of lanes, where only
+branches without checks of indices on their sides are fused, since ``loop_versioning`` comes later, but those in loops
+around others too; then in the innermost loops that are left.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
-from ..analysis.branches import Arms, arms_of
+from ..analysis.branches import Arms, arms_of, compares_floats
 from ..analysis.cfg import Mapping, resolve, substitute
 from ..analysis.loops import counted, loop_forest
 
@@ -37,27 +39,30 @@ LONGEST = 400
 """The most ops of a loop.  Longer ones are not split for vectors, and each fusion looks at the function again."""
 
 
-def branch_fusion(module: Module) -> bool:
-    """Fuse such branches in every innermost counted loop; expects normal form.  Returns True if there are any."""
+def branch_fusion(module: Module, ahead: bool = False) -> bool:
+    """Fuse such branches in every innermost counted loop; expects normal form.  Returns True if there are any.
+
+    ``ahead``: of lanes.
+    """
     changed = False
     for func in module.functions.values():
         if any(OPS[op.name].vector for op in func.all_ops() if op.name in OPS):
-            while (found := _next(func)) is not None:
+            while (found := _next(func, ahead)) is not None:
                 found.run()
                 changed = True
     return changed
 
 
-def _next(func: Function) -> _Fusion | None:
+def _next(func: Function, ahead: bool) -> _Fusion | None:
     """The next branch that can be fused.  The forest is built anew, as a fusion changes control flow."""
     forest = loop_forest(func)
     for loop in forest.loops:
         cold = loop.latch and loop.latch.term and loop.latch.term.attrs.get("cold")
         short = sum(len(b.ops) for b in loop.blocks) <= LONGEST
-        if short and not loop.children and not cold and counted(loop) is not None:
+        if short and (ahead or not loop.children) and not cold and counted(loop) is not None:
             for arms in arms_of(loop, forest.dom):
                 fusion = _Fusion(func, arms)
-                if fusion.pays():
+                if fusion.pays() and not (ahead and fusion.checks_indices()):
                     return fusion
     return None
 
@@ -86,6 +91,9 @@ class _Fusion:
         return cheap <= MOST and all(op.name == "check" or _is_scalar(op) or op in stores for op in ops) and all(
             isinstance(p.type, Scalar) or x is y or x.op in stores
             for p, x, y in zip(self.join.params, *self._passed()))
+
+    def checks_indices(self) -> bool:
+        return any(op.name == "check" and not compares_floats(op.operands[0]) for b in self.blocks for op in b.ops)
 
     def _passed(self) -> list[list[Value]]:
         """The arguments that each side passes to the join."""

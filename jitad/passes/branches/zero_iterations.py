@@ -24,7 +24,6 @@ carries a product, so that there are no vectors::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
@@ -33,16 +32,7 @@ from ..analysis.affine import AffineForms
 from ..analysis.branches import is_scattered
 from ..analysis.cfg import set_term
 from ..analysis.loops import Counted, Loop, counted, loop_forest
-from ..analysis.vanishing import (
-    any_nonzero,
-    cleared_array,
-    is_zero,
-    kept_if_zero,
-    may_be_zero,
-    needed_ops,
-    read_behind,
-    without,
-)
+from ..analysis.vanishing import ZeroIteration, any_nonzero, is_zero, needed_ops, without, zero_iteration
 
 STRIP = 8
 """The elements that are compared at once where an iteration only looks for one that is not zero."""
@@ -60,59 +50,11 @@ def zero_iterations(module: Module) -> None:
                 _skip_multiples(func, loop)
 
 
-def _skip_iterations(func: Function, loop: Loop) -> bool:
-    if loop.head.term is not None and loop.head.term.attrs.get("cold"):
-        return False
-    values = [v for op in loop.head.ops for v in op.results]
-    chosen = [v for v in values if v.op is not None and v.op.name == "select"]     # zero whenever what it selects is
-    for zs in (*(_received(loop, v) for v in dict.fromkeys((*chosen, *values))), _all_received(loop)):
-        kept = kept_if_zero(loop, zs) if zs else None
-        if kept is not None and _Iteration(func, loop, zs, kept).run():
-            return True
-    return False
-
-
-def _received(loop: Loop, v: Value) -> list[Value]:
-    """The cotangent ``v``, or what it is the sum of, if these are zero in the iterations that nothing has chosen."""
-    terms, todo = list[Value](), [v]
-    while todo:
-        z = todo.pop()
-        if z.op is not None and z.op.name == "add" and z.op.attrs.get("acc"):
-            todo += z.op.operands[::-1]
-        elif z.op is not None and z.block is loop.head and (may_be_zero(z) or _is_received(loop, z)):
-            terms.append(z)
-        else:
-            return []
-    return terms if any(_is_received(loop, z) for z in terms) else []
-
-
-def _all_received(loop: Loop) -> list[Value]:
-    """All cotangents that later iterations pass on by selection, if a table of minima has several beside each other."""
-    loads = [op.result for op in loop.head.ops if op.name == "get"]
-    found = [v for v in loads if _is_received(loop, v)]
-    unused = [v for v in loads if v not in found and any(cleared_array(op, v) is not None for op in loop.head.ops)]
-    back = loop.back_edge().args
-    return [*found, *unused, *(p for p in loop.head.params if may_be_zero(back[p.index]))] if found else []
-
-
-def _is_received(loop: Loop, z: Value) -> bool:
-    """True if ``z`` is a cotangent that later iterations pass on by selection, so that the loop has no vectors."""
-    op, back = z.op, loop.back_edge().args
-    assert op is not None
-    if op.name == "select" and may_be_zero(z):              # a scalar that is used up where it was chosen
-        return any(v.owner is loop.head and back[v.index] is not v or v.op is not None and v.op.name == "get"
-                   and v.block is loop.head and _is_received(loop, v) for v in op.operands[1:])
-    if op.name != "get" or not isinstance(z.type, Scalar) or not z.type.is_float:
-        return False
-    array, name = op.operands[0], op.operands[0]             # an array with elements that are cleared and added to
-    if array.owner is not loop.head:
-        return False
-    added = []
-    for user in loop.head.ops:
-        if user.operands and user.operands[0] is name and user.name in ("set", "add_at"):
-            name = user.result
-            added += [user.operands[1]] if user.name == "add_at" else []
-    return bool(added) and all(map(may_be_zero, added))
+def _skip_iterations(func: Function, loop: Loop) -> None:
+    assert loop.head.term is not None
+    zero = zero_iteration(func, loop) if not loop.head.term.attrs.get("cold") else None
+    if zero is not None:
+        _Iteration(func, loop, zero).run()
 
 
 def _skip_multiples(func: Function, loop: Loop) -> None:
@@ -190,51 +132,40 @@ def _lead_past(func: Function, join: Block, z: Value, zeros: Sequence[Edge]) -> 
 
 
 class _Iteration:
-    """Branches around the rest of an iteration if ``zs``, which it has computed, are zero.
+    """Branches around the rest of an iteration if the cotangents that it has received are zero."""
 
-    ``first``: the ops that are needed in any case: those of ``zs`` and of the counter.
-    """
-
-    def __init__(self, func: Function, loop: Loop, zs: Sequence[Value], kept: dict[Value, Value]) -> None:
-        self.func, self.loop, self.zs, self.kept = func, loop, zs, kept
+    def __init__(self, func: Function, loop: Loop, zero: ZeroIteration) -> None:
+        self.func, self.loop, self.zero = func, loop, zero
         assert loop.head.term is not None
         self.term, self.known = loop.head.term, counted(loop)
-        read = (v for e in self.term.edges for v in e.args if v.op is not None and v.block is loop.head)
-        self.behind = read_behind(func, loop)
-        self.passed = list(dict.fromkeys((*read, *self.behind)))
-        self.first = needed_ops(loop.head, (*zs, *self.term.operands, *(v for v in self.passed if v not in kept)))
 
-    def run(self) -> bool:
-        """Rewrite the loop; returns False if nothing can be skipped."""
-        head = self.loop.head
-        rest = [op for op in head.ops if op not in self.first]
+    def run(self) -> None:
+        head, zero = self.loop.head, self.zero
+        rest = [op for op in head.ops if op not in zero.first]
         own = {v for op in rest for v in op.results}
-        if any(op.name in ("set", "add_at") for op in self.first) or not any(op.name == "add_at" for op in rest):
-            return False
         work, skip, latch = (self.func.new_block(name) for name in ("work", "skip", "next"))
-        head.ops = [op for op in head.ops if op in self.first]
+        head.ops = [op for op in head.ops if op in zero.first]
         work.ops = rest
         for op in rest:
             op.block = work
-        passed = [v for v in self.passed if v in own]
+        passed = [v for v in zero.passed if v in own]
         set_term(work, "jump", edges=[Edge(latch, passed)])
-        set_term(skip, "jump", edges=[Edge(latch, [self.kept[v] for v in passed])])
+        set_term(skip, "jump", edges=[Edge(latch, [zero.kept[v] for v in passed])])
         params = {v: latch.add_param(v.type, v.hint) for v in passed}
         for op in (self.term, *(op for b in self.func.blocks if b not in (head, work, skip) for op in b.all_ops())):
             op.replace_uses(params)
         latch.term, self.term.block, head.term = self.term, latch, None
         b = Builder(head, self.term.loc)
-        b.branch(any_nonzero(b, self.zs), work, [], skip, [])
+        b.branch(any_nonzero(b, zero.zs), work, [], skip, [])
         self._skip_strips(skip, work, latch)
-        return True
 
     def _skip_strips(self, skip: Block, work: Block, latch: Block) -> None:
         """Lead from an iteration with a zero past strips of zeros side by side, which one comparison tells."""
-        known, load = self.known, self.zs[0].op
+        known, load = self.known, self.zero.zs[0].op
         assert skip.term is not None and work.term is not None
         kept = dict(skip.term.edges[0].passed())
         if known is None or load is None or not self._only_counts(known, kept) or not self._reads_a_row(known, load) \
-                or any(op.name in ("check", "call") for op in (*self.first, *work.ops)):
+                or any(op.name in ("check", "call") for op in (*self.zero.first, *work.ops)):
             return
         strips, probe, leave = (self.func.new_block(name) for name in ("strips", "probe", "leave"))
         at, found = strips.add_param(I64), leave.add_param(I64)
@@ -246,12 +177,15 @@ class _Iteration:
         b = Builder(strips, load.loc)
         b.branch(b.le(b.add(at, STRIP), known.trip), probe, [], leave, [at])
         b.at(probe)
-        *others, first = load.operands
+        array, *others, first = load.operands
         step = AffineForms().of(first).coefficient(known.iv)
-        first = b.add(first, b.mul(b.sub(at, known.iv), b.const(step)))
-        zs = [b.abs(b.get(*others, b.add(first, step * k))) for k in range(STRIP)]
-        total = reduce(lambda x, y: b.emit_op("add", [x, y], acc=True).result, zs)      # one comparison, and vectors
-        b.branch(any_nonzero(b, [total]), leave, [at], strips, [b.add(at, STRIP)])
+        lowest = b.add(first, b.mul(b.sub(at, known.iv), b.const(step)))
+        lowest = b.sub(lowest, b.const(STRIP - 1)) if step < 0 else lowest
+        one = b.const(1)
+        part = b.slice(array, *(v for k in others for v in (k, one, one)), lowest, b.const(STRIP), one)
+        row = b.reshape(part, b.const(STRIP)) if others else part
+        found_one = b.emit("any", b.ne(row, b.const(0.0, dtype_of(row.type))), axes=(0,))
+        b.branch(found_one, leave, [at], strips, [b.add(at, STRIP)])
         self.term.replace_uses({known.next: following})
         b.at(latch)
         latch.term = None
@@ -262,16 +196,17 @@ class _Iteration:
         """True if an iteration that is skipped changes nothing but the counter; ``kept``: what it passes for others."""
         back, leave = self.term.edges
         others = [(p, kept.get(v, v)) for p, v in back.passed() if p is not known.iv]
-        return not self.behind and known.iv not in leave.args and all(
+        return not self.zero.behind and known.iv not in leave.args and all(
             v is p or v.block not in self.loop.blocks for p, v in others) and all(
-            v in self.kept or v is known.next for v in self.passed) and (
+            v in self.zero.kept or v is known.next for v in self.zero.passed) and (
             known.trip.const is None or known.trip.const > STRIP)
 
     def _reads_a_row(self, known: Counted, load: Op) -> bool:
-        """True if the next iterations load the next elements of a row, up or down."""
+        """True if the next iterations load the next elements of a row, up or down, and carry the other cotangents."""
         forms = AffineForms()
         index = [forms.of(v) for v in load.operands[1:]]
         steps = [form.coefficient(known.iv) for form in index]
-        return load.name == "get" and len(self.zs) == 1 and load.operands[0].owner is self.loop.head \
+        return load.name == "get" and all(z.owner is self.loop.head for z in self.zero.zs[1:]) \
+            and load.operands[0].owner is self.loop.head \
             and abs(steps[-1]) == 1 and not any(steps[:-1]) and all(
                 v is known.iv or v.block not in self.loop.blocks for form in index for v, _ in form.terms)

@@ -21,7 +21,7 @@ all combinations.  Each element of the box is then updated once.  Nothing else m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -48,12 +48,12 @@ def covered_boxes(module: Module) -> bool:
         loops = loop_forest(func).loops
         entering = dict.fromkeys(a.op for loop in loops if loop.preheader is not None for a in loop.entry_edge().args)
         starts = [op for op in entering if op is not None and op.name in ("fill", "copy")]
-        search = _Search(func) if starts else None
+        search = Search(func) if starts else None
         found |= any([search.rewrite(start) for start in starts if search is not None])
         sums = [op for op in func.all_ops() if op.name == "add" and op.attrs.get("acc")
                 and isinstance(op.result.type, Array) and any(v.op is None for v in op.operands)] if loops else []
         for add in sums:
-            search = search or _Search(func)
+            search = search or Search(func)
             if mapping := search.narrow(add):
                 substitute(func, mapping)
                 found, search = True, None
@@ -61,10 +61,12 @@ def covered_boxes(module: Module) -> bool:
 
 
 Axis = tuple[int, int, Value | None]
+Final = Callable[[Sequence[Op], Sequence[Op], Loop, Value], bool]
+"""True if loads read elements that no update in the loop, whose parameter carries the array, changes behind them."""
 
 
 @dataclass
-class _Box:
+class Box:
     """What ``updates`` fill in a nest, of the array ``param`` of its outermost loop.
 
     ``axes``: the lower bound, the stride and the trip count, if there is a loop.  ``is_read``: elements are loaded
@@ -78,8 +80,11 @@ class _Box:
     is_read: bool
 
 
-class _Search:
-    def __init__(self, func: Function) -> None:
+class Search:
+    """Looks for boxes; ``final``: which loads a nest may have besides those of elements that it clears."""
+
+    def __init__(self, func: Function, final: Final = lambda loads, updates, loop, param: False) -> None:
+        self.final = final
         self.forest, self.readers, self.forms = loop_forest(func), array_users(func.all_ops()), AffineForms()
         self.dom = self.forest.dom
         self.entered = {loop.preheader: loop for loop in self.forest.loops if loop.preheader is not None}
@@ -91,8 +96,8 @@ class _Search:
         for reader in readers:
             loop = self.entered.get(reader.block) if reader.edges and reader.block is not None else None
             if loop is not None and loop.entry_edge().args.count(start.result) == 1:
-                box = self._box(loop, loop.head.params[loop.entry_edge().args.index(start.result)])
-                if box is not None and not box.is_read and _may_begin(start, box.updates):
+                box = self.box(loop, loop.head.params[loop.entry_edge().args.index(start.result)])
+                if box is not None and not box.is_read and may_begin(start, box.updates):
                     _begin(start, box)
                     self._sink(start, [r for r in readers if r is not reader])
                     return True
@@ -108,7 +113,7 @@ class _Search:
                 start.block = block
                 block.ops.insert(0, start)
 
-    def _box(self, outer: Loop, param: Value) -> _Box | None:
+    def box(self, outer: Loop, param: Value) -> Box | None:
         """The box that a nest fills of the array which its outermost loop carries in ``param``."""
         updates, web, loads = self._updates(param, outer)
         inner = self.forest.loop_of(updates[0].block) if updates and updates[0].block is not None else None
@@ -121,12 +126,13 @@ class _Search:
                 not self._are_all(updates, nest[0]) or not self._always_fills(nest, updates[0].operands[0], web):
             return None
         axes = self._axes(updates, known, outer)
-        return _Box(outer, param, updates, axes, bool(loads)) if axes else None
+        return Box(outer, param, updates, axes, bool(loads)) if axes else None
 
     def _updates(self, param: Value, outer: Loop) -> tuple[list[Op], set[Value], list[Op]]:
-        """All updates of elements of an array in a loop, in order, all values that it has there, and its loads.
+        """All updates of elements of an array in a loop, in order, all values that it has there, and the loads of
+        elements that are then updated.
 
-        No updates if anything reads the array, but for an element that is then updated.
+        No updates if anything else reads the array, but for elements that are final.
         """
         web, todo, found, loads = {param}, [param], list[Op](), list[Op]()
         while todo:
@@ -151,7 +157,10 @@ class _Search:
                 web.update(fresh)
         joins = [q for q in web if q.op is None and q is not param]
         closed = all(a in web for q in joins for a in self.dom.arguments(q))
-        return (found if closed and all(self._is_first(load, found) for load in loads) else []), web, loads
+        rest = [load for load in loads if not self._is_first(load, found)]
+        if not closed or rest and not self.final(rest, found, outer, param):
+            found = []
+        return found, web, [load for load in loads if load not in rest]
 
     def _is_first(self, load: Op, updates: Sequence[Op]) -> bool:
         """True if one of the updates behind a load replaces the element by a constant: so it cleared a cotangent."""
@@ -179,13 +188,13 @@ class _Search:
             found = self._left_by(w) if w.type == to.type == add.result.type else None
             if found is not None and add.block is not None:
                 loop, param = found
-                box = self._box(loop, param)
+                box = self.box(loop, param)
                 base = loop.entry_edge().args[param.index]
                 if box is not None and all(op.name == "set" and op.operands[1].const == 0 for op in box.updates) and \
                         always_runs(self.forest, loop, w.block) and not self._is_read_behind(loop, w.block, base) and \
                         all(trip is None or trip.const is not None or self.dom.dominates(trip.block, add.block)
                             for _, _, trip in box.axes):
-                    return _add_outside(add, to, base, box)
+                    return _addoutside(add, to, base, box)
         return {}
 
     def _left_by(self, v: Value) -> tuple[Loop, Value] | None:
@@ -266,7 +275,7 @@ class _Search:
         return axes if not left and len(set(places)) == len(places) == number else []
 
 
-def _may_begin(start: Op, updates: Sequence[Op]) -> bool:
+def may_begin(start: Op, updates: Sequence[Op]) -> bool:
     """True if the updates replace the elements of ``start``, or add to zeros."""
     if all(op.name == "set" for op in updates):
         return True
@@ -274,18 +283,20 @@ def _may_begin(start: Op, updates: Sequence[Op]) -> bool:
         op.name == "add_at" and (op.attrs.get("acc") or not dtype_of(op.result.type).is_float) for op in updates)
 
 
-def _outside(b: Builder, sizes: Sequence[Value], box: _Box) -> Iterator[list[tuple[Value, Value]]]:
+def outside(b: Builder, sizes: Sequence[Value], box: Box) -> Iterator[list[tuple[Value, Value]]]:
     """The parts of an array outside of a box, each as a start and a length for every axis; some may be empty."""
-    zero = b.const(0)
+    zero, forms = b.const(0), AffineForms()
     inside: list[tuple[Value, Value]] = []
     for n, (low, stride, trip) in zip(sizes, box.axes):
         first, beyond = zero, n
         if low or stride > 1 or trip is None or not same(trip, n):
             first = b.minimum(b.const(low), n)
             count = b.const(1) if trip is None else trip if trip.const is None else b.const(trip.const)
-            reach = b.minimum(b.maximum(count, zero), n)
-            beyond = b.minimum(b.add(b.mul(reach, b.const(stride)), b.const(low)), n)
-            for start, length in ([(zero, first)] if low else []) + [(beyond, b.sub(n, beyond))]:
+            if not forms.of(n).is_same(forms.of(count).times(stride).plus(Affine(low))):     # else the box is up to n
+                reach = b.minimum(b.maximum(count, zero), n)
+                beyond = b.minimum(b.add(b.mul(reach, b.const(stride)), b.const(low)), n)
+            for start, length in ([(zero, first)] if low else []) + ([(beyond, b.sub(n, beyond))] if beyond is not n
+                                                                     else []):
                 if length.const != 0:
                     some = b.lt(zero, length)              # no row has such a part if the first has none
                     yield [*((s, b.select(some, m, zero)) for s, m in inside), (start, length),
@@ -293,7 +304,7 @@ def _outside(b: Builder, sizes: Sequence[Value], box: _Box) -> Iterator[list[tup
         inside.append((first, b.sub(beyond, first)))
 
 
-def _begin(start: Op, box: _Box) -> None:
+def _begin(start: Op, box: Box) -> None:
     """Let the nest begin with an array that has values outside of the box only."""
     t, entry, preheader = start.result.type, box.outer.entry_edge(), box.outer.preheader
     assert preheader is not None and isinstance(t, Array)
@@ -302,7 +313,7 @@ def _begin(start: Op, box: _Box) -> None:
     of, one = start.operands[0], b.const(1)
     sizes = start.operands[1:] if start.name == "fill" else _sizes(b, of)
     new = b.emit_op("empty", sizes, dtype=t.dtype).result
-    for part in _outside(b, sizes, box):
+    for part in outside(b, sizes, box):
         value = b.fill(of, *(m for _, m in part)) if start.name == "fill" else _slice(b, of, part)
         new = b.set_slice(new, value, *(v for s, _ in part for v in (s, one)))
     entry.args[box.param.index] = b.as_type(new, type=t)
@@ -320,7 +331,7 @@ def _slice(b: Builder, array: Value, part: Sequence[tuple[Value, Value]]) -> Val
     return b.slice(array, *(v for s, m in part for v in (s, m, b.const(1))))
 
 
-def _add_outside(add: Op, to: Value, array: Value, box: _Box) -> Mapping:
+def _addoutside(add: Op, to: Value, array: Value, box: Box) -> Mapping:
     """Add an array only outside of the box that the nest clears, which then need not; returns what replaces what."""
     block = add.block
     assert block is not None
@@ -328,7 +339,7 @@ def _add_outside(add: Op, to: Value, array: Value, box: _Box) -> Mapping:
     tail, block.ops = block.ops[at + 1:], block.ops[:at]
     b = Builder(block, add.loc)
     one = b.const(1)
-    for part in _outside(b, _sizes(b, array), box):
+    for part in outside(b, _sizes(b, array), box):
         to = b.emit_op("add_slice", [to, _slice(b, array, part), *(v for s, _ in part for v in (s, one))],
                        **add.attrs).result
     block.ops += tail

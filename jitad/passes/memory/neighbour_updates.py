@@ -41,11 +41,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.builder import Builder
-from ...ir.graph import Edge, Module, Op, Value
+from ...ir.graph import Edge, Function, Module, Op, Value
 from ...ir.types import Scalar
 from ...ir.uses import ops_of
 from ..analysis.cfg import resolve
 from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.vanishing import zero_iteration
 from .update_groups import Group, groups_of
 
 
@@ -66,7 +67,7 @@ def neighbour_updates(module: Module, last: bool = False) -> bool:
                 continue
             if len(forest.dom.preds[loop.exit]) == 1 and (not last or loop.parent and loop.parent.children == [loop]):
                 found = {p: groups_of(forest, loop, known, p, last) for p in loop.head.params}
-                if last and not _are_all(found, loop):
+                if last and not _are_all(found, loop) or not last and _skips_zeros(func, loop, found):
                     continue
                 for p in found:
                     for group in found[p]:
@@ -79,6 +80,15 @@ def _are_all(found: dict[Value, list[Group]], loop: Loop) -> bool:
     """True if a loop adds to no other elements, at which lanes would be refused."""
     members = {op for groups in found.values() for group in groups for op, _ in group.members}
     return all(op in members for op in ops_of(loop.blocks) if op.name == "add_at")
+
+
+def _skips_zeros(func: Function, loop: Loop, found: dict[Value, list[Group]]) -> bool:
+    """True for a loop that cannot become vectors, as it reads what it has added, and whose cotangents are mostly zero.
+
+    It skips the iterations (``zero_iterations``) that find a zero in the array, but not those that carry it.
+    """
+    return loop.latch is loop.head and any(group.reads for groups in found.values() for group in groups) \
+        and zero_iteration(func, loop) is not None
 
 
 # --- rewriting ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ Files, in reading order::
     interchange      loops that add to array elements again and again go inside
     factors          elements of matrices, or formulas of them, in loops that add up products
     vector_factors   factors of which vectors are made, in products of vectors
+    sum_starts       where such sums begin, if that is known ahead of the loops
     matrix_products  products of matrices written as three loops, or as loops over products of vectors
     partial_sums     sums that inner loops continue begin anew in each iteration, where the order is free
     packing          copies of what an innermost loop reads with a stride, ahead of the nest

@@ -13,6 +13,7 @@ what is read of them is limited to their sizes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -27,12 +28,19 @@ SHORTEST = 8
 """The least number of products in a sum, if it is known: shorter sums take less time than to store them."""
 
 
+Outside = Callable[[Value, list[Value]], Value | None]
+"""For an array of the loops and an index, the array from outside that has the same element there."""
+
+
 @dataclass
 class Factor:
-    """``ops``: those of the formula, operands first.  ``turned``: the counter of the sum, ``k``, is the first index."""
+    """``ops``: those of the formula, operands first, each access with its array from outside the loops.
+
+    ``turned``: the counter of the sum, ``k``, is the first index.
+    """
 
     value: Value
-    ops: list[Op]
+    ops: dict[Op, Value | None]
     counter: Value
     k: Value
     turned: bool
@@ -40,34 +48,43 @@ class Factor:
     @staticmethod
     def of(value: Value, rows: Loop, counter: Value, k: Value) -> Factor | None:
         """The factor that ``value`` is in a loop inside of ``rows``, if it is one."""
-        ops: dict[Op, None] = {}
-        if not _collect(value, rows, {counter, k}, ops):
+        def outside(array: Value, at: list[Value]) -> Value | None:
+            return array if array.block not in rows.blocks else None
+
+        found = Factor.formula(value, rows, counter, k, outside)
+        return found if found is not None and found.matrices() else None
+
+    @staticmethod
+    def formula(value: Value, rows: Loop, counter: Value, k: Value, outside: Outside) -> Factor | None:
+        """The same, also if no matrix is in the formula."""
+        ops: dict[Op, Value | None] = {}
+        if not _collect(value, rows, {counter, k}, ops, outside):
             return None
         ways = {op.operands[1] is k for op in ops if op.name == "get" and len(op.operands) == 3}
-        return Factor(value, list(ops), counter, k, ways.pop()) if len(ways) == 1 else None
+        return Factor(value, ops, counter, k, True in ways) if len(ways) < 2 else None
 
-    def _matrices(self) -> list[Value]:
-        return [op.operands[0] for op in self.ops if op.name == "get" and len(op.operands) == 3]
+    def matrices(self) -> list[Value]:
+        return [array for op, array in self.ops.items() if array is not None and len(op.operands) == 3]
 
     def _axis(self, of_sums: bool) -> int:
         return int(of_sums is not self.turned)
 
     def size(self, b: Builder, of_sums: bool = False) -> Value:
         """The number of sums, or of products in a sum, if all elements of a matrix are taken."""
-        return b.emit("dim", self._matrices()[0], axis=self._axis(of_sums))
+        return b.emit("dim", self.matrices()[0], axis=self._axis(of_sums))
 
     def is_short(self) -> bool:
         """True if sums are known to be few, or of few products."""
-        t = self._matrices()[0].type
+        t = self.matrices()[0].type
         return isinstance(t, Array) and any(n is not None and n < SHORTEST for n in t.dims)
 
     def exact(self, size: Value) -> bool:
         """True if all matrices have a vector for each of ``size`` iterations."""
-        return all(is_size(size, a, self._axis(False)) for a in self._matrices())
+        return all(is_size(size, a, self._axis(False)) for a in self.matrices())
 
     def limited(self, b: Builder, n: Value, first: Value | None = None, of_sums: bool = False) -> Value:
         """The number of iterations, at most as many as there are elements from ``first`` on."""
-        for a in self._matrices():
+        for a in self.matrices():
             axis = self._axis(of_sums)
             if not is_size(n, a, axis):
                 size = b.emit("dim", a, axis=axis)
@@ -76,8 +93,8 @@ class Factor:
 
     def vectors(self, b: Builder, size: Value, depth: Value) -> dict[Op, Value]:
         """The vectors of the formula, with just so many elements."""
-        return {op: of_size(b, op.operands[0], (depth if op.operands[1] is self.k else size,))
-                for op in self.ops if op.name == "get" and len(op.operands) == 2}
+        return {op: of_size(b, array, (depth if op.operands[1] is self.k else size,))
+                for op, array in self.ops.items() if array is not None and len(op.operands) == 2}
 
     def matrix(self, b: Builder, vectors: dict[Op, Value], first: Value, size: Value, depth: Value) -> Value:
         """The values for ``size`` iterations from ``first`` on, each with ``depth`` of the sum."""
@@ -85,21 +102,20 @@ class Factor:
         spec = {self.counter: (first, size, one), self.k: (zero, depth, one)}
         order = (self.k, self.counter) if self.turned else (self.counter, self.k)
         made: dict[Value, Value] = {}
-        for op in self.ops:
+        for op, array in self.ops.items():
             if op in vectors:
                 at = op.operands[1]
                 part = b.slice(vectors[op], *spec[at])
                 made[op.result] = b.reshape(part, *(spec[v][1] if v is at else one for v in order))
-            elif op.name == "get":
-                array = op.operands[0]
+            elif array is not None:
                 whole = first.const == 0 and all(is_size(spec[v][1], array, axis) for axis, v in enumerate(order))
                 made[op.result] = array if whole else b.slice(array, *(x for v in order for x in spec[v]))
             else:
                 made[op.result] = b.emit_op(op.name, [made.get(v, v) for v in op.operands], **op.attrs).result
-        return made[self.value]
+        return made.get(self.value, self.value)
 
 
-def _collect(v: Value, rows: Loop, counters: set[Value], ops: dict[Op, None]) -> bool:
+def _collect(v: Value, rows: Loop, counters: set[Value], ops: dict[Op, Value | None], outside: Outside) -> bool:
     """Enter the ops of a formula, operands first; False if it is none."""
     if v.block not in rows.blocks:
         return is_float_scalar(v.type)
@@ -108,14 +124,18 @@ def _collect(v: Value, rows: Loop, counters: set[Value], ops: dict[Op, None]) ->
         return False
     if op in ops:
         return True
+    array = None
     if op.name == "get":
-        array, *at = op.operands
-        if array.block in rows.blocks or len(at) > 2 or len(set(at)) != len(at) or not counters.issuperset(at):
+        at = op.operands[1:]
+        if len(at) > 2 or len(set(at)) != len(at) or not counters.issuperset(at):
+            return False
+        array = outside(op.operands[0], at)
+        if array is None:
             return False
     elif op.name != "const" and (not OPS[op.name].elementwise
-                                 or not all(_collect(x, rows, counters, ops) for x in op.operands)):
+                                 or not all(_collect(x, rows, counters, ops, outside) for x in op.operands)):
         return False
-    ops[op] = None
+    ops[op] = array
     return True
 
 

@@ -15,8 +15,9 @@ so the sums are those of the program (``ordered``: no other kernel may be taken)
 The loop over ``i`` is strip-mined, so that the product in memory has few rows whatever the size of the result.  The
 loops may do anything else besides.  ``a`` and ``b`` come from outside the loop over ``i``; either may be indexed the
 other way round, or be a formula of elements, ``(x[k, i] - mean[i]) * weight[k]`` (``factors.py``), which is then
-computed once for each element of the matrix, and not for each product.  If the sum begins at an element ``c[j]``
-instead of 0, the product begins with it: ``b`` has one more row, ``c``, and ``a`` a column of ones (-0.0 becomes 0.0).
+computed once for each element of the matrix, and not for each product.  If the sum begins at ``c[i, j]`` instead of 0
+(``sum_starts.py``), the product is added to that: ``add {ordered} c, p`` begins with the element of ``c``.  Of what is
+subtracted, ``a`` is negated.
 
 Where loops are written as an op on vectors, ``np.sum(a[i] * b[j])``, ``a[i] @ b[j]`` or ``b @ a[i]``, the order of the
 sum is free, and so is the choice of the kernel (``vector_factors.py``).  Under fast math the terms may be scaled,
@@ -25,18 +26,18 @@ sum is free, and so is the choice of the kernel (``vector_factors.py``).  Under 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64, Array, is_float_scalar
-from ...ir.uses import ops_of, users
+from ...ir.types import I64, is_float_scalar
+from ...ir.uses import users
 from ..analysis.cfg import remove_unreachable, substitute
 from ..analysis.loops import Loop, loop_forest, raising_blocks
-from .factors import SHORTEST, Factor, of_size
+from .factors import SHORTEST, Factor
 from .regular import Regular, is_fixed
+from .sum_starts import Start, start_of
 from .vector_factors import Elements
 
 ROWS = 64
@@ -94,7 +95,7 @@ class _Product:
     """The terms of ``sums``, in ``columns``, in ``rows``: a loop, or an op on vectors, whose sum may be in any order.
 
     Without ``columns`` the op computes a row of the product.
-    ``initial``: the vector whose element for the column begins the sum, or ``None`` for 0.
+    ``start``: where the sums begin.  ``subtracts``: the products are subtracted.
     """
 
     sums: Loop | Op
@@ -102,7 +103,8 @@ class _Product:
     rows: Loop
     left: Factor
     right: Factor
-    initial: Value | None
+    start: Start = field(default_factory=lambda: Start(None))
+    subtracts: bool = False
 
 
 def _product(regular: Regular, sums: Loop, fastmath: bool) -> _Product | None:
@@ -114,14 +116,17 @@ def _product(regular: Regular, sums: Loop, fastmath: bool) -> _Product | None:
     k, j, i = (regular.known[x] for x in (sums, columns, rows))
     if not all(is_fixed(x.trip, rows) for x in (k, j, i)) or any(_is_short(x.trip) for x in (k, j)):
         return None
-    product = _summand(sums, rows if fastmath else None)
-    if product is None or not _is_complete(regular, sums.head, rows):
+    summand = _summand(sums, rows if fastmath else None)
+    if summand is None or not _is_complete(regular, sums.head, rows):
         return None
+    product = summand.product
     for x, y in (product.operands, product.operands[::-1]):
         left, right = Factor.of(x, rows, i.iv, k.iv), Factor.of(y, rows, j.iv, k.iv)
-        if left is not None and right is not None and _only_adds(sums, [product, *left.ops, *right.ops]):
-            initial = _initial(sums, {columns: j.iv, rows: i.iv})
-            return initial and _Product(sums, columns, rows, left, right, initial[0])
+        if left is not None and right is not None and \
+                _only_adds(sums, [product, *summand.others, *left.ops, *right.ops]):
+            start = start_of(regular, sums, columns, rows)
+            if start is not None:
+                return _Product(sums, columns, rows, left, right, start, summand.subtracts)
     return None
 
 
@@ -145,7 +150,7 @@ def _of_vectors(regular: Regular, columns: Loop | None, rows: Loop, ops: list[Op
         for x, y in (factors, factors[::-1]):
             left, right = Factor.of(x, rows, counters[-1], elements.k), Factor.of(y, rows, j, elements.k)
             if left is not None and right is not None and not right.is_short():
-                found.append(_Product(op, columns, rows, left, right, None))
+                found.append(_Product(op, columns, rows, left, right))
                 break
     return found
 
@@ -154,23 +159,36 @@ def _is_short(trip: Value) -> bool:
     return trip.const is not None and trip.const < SHORTEST
 
 
-def _summand(sums: Loop, scaled: Loop | None) -> Op | None:
-    """The product that a loop adds up in order; with ``scaled``, which does not change a scale, that may be one."""
+@dataclass
+class _Summand:
+    """The product that a loop adds up, or ``subtracts``, in order; ``others``: the ops that add it."""
+
+    product: Op
+    subtracts: bool
+    others: list[Op]
+
+
+def _summand(sums: Loop, scaled: Loop | None) -> _Summand | None:
+    """What a loop adds up; with ``scaled``, in which a scale of the product does not change, a factor is scaled."""
     head, back = sums.head, sums.back_edge()
     if len(head.params) != 2 or sums.exit_edge().args != [back.args[1]]:
         return None
-    total = back.args[1].op
-    if total is None or total.name != "add" or total.attrs or total.block is not head or \
-            head.params[1] not in total.operands:
+    total, before = back.args[1].op, head.params[1]
+    if total is None or total.name not in ("add", "sub") or total.attrs or total.block is not head or \
+            not is_float_scalar(total.result.type):
         return None
     x, y = total.operands
-    product = (y if x is head.params[1] else x).op
+    if x is not before and (y is not before or total.name == "sub"):
+        return None
+    product, others = (y if x is before else x).op, [total]
+    if product is not None and product.name == "neg" and product.block is head:
+        others.append(product)
+        product = product.operands[0].op
     if product is not None and scaled is not None:
         _scale_factor(product, scaled)
     if product is None or product.name != "mul" or product.block is not head:
         return None
-    t = total.result.type
-    return product if is_float_scalar(t) else None
+    return _Summand(product, (total.name == "sub") != (len(others) > 1), others)
 
 
 def _scale_factor(term: Op, rows: Loop) -> None:
@@ -191,7 +209,7 @@ def _only_adds(sums: Loop, ops: Sequence[Op]) -> bool:
     """True if a loop does nothing but what ``ops`` do, adding up, and counting."""
     head, back = sums.head, sums.back_edge()
     assert head.term is not None
-    known = {*ops, back.args[0].op, back.args[1].op, head.term.operands[0].op}
+    known = {*ops, back.args[0].op, head.term.operands[0].op}
     return all(op in known or op.name == "const" for op in head.ops)
 
 
@@ -213,64 +231,6 @@ def _only_counts(regular: Regular, loop: Loop) -> bool:
     assert latch is not None and latch.term is not None
     uses = [op for b in loop.blocks for op in b.all_ops() for v in op.used() if v is following]
     return len(uses) == 2 and latch.term.operands[0].op in uses and latch.term in uses
-
-
-def _initial(sums: Loop, counters: dict[Loop, Value]) -> tuple[Value | None] | None:
-    """The vector whose element for the column begins the sum, or ``None`` in its place if it begins at 0.
-
-    ``counters``: those of the loops over columns and rows, inner one first.
-    """
-    columns, rows = counters
-    start = sums.entry_edge().args[1]
-    op = start.op
-    while op is not None and op.name == "get" and (stored := op.operands[0].op) is not None and stored.name == "set" \
-            and stored.operands[2:] == op.operands[1:]:
-        start = stored.operands[1]
-        op = start.op
-    if _is_zero(start):
-        return (None,)
-    if op is None or op.name != "get":
-        return None
-    array, at = op.operands[0], op.operands[1:]
-    for loop, counter in counters.items():
-        if array in loop.head.params and counter in at and _is_read_before_set(loop, array, op):
-            before = loop.entry_edge().argument(array)
-            assert before is not None
-            array = before
-    while array.op is not None and array.op.name == "copy":
-        array = array.op.operands[0]
-    if array.op is not None and array.op.name == "fill" and _is_zero(array.op.operands[0]):
-        return (None,)
-    return (array,) if at == [counters[columns]] and array.block not in rows.blocks else None
-
-
-def _is_zero(v: Value) -> bool:
-    return v.const == 0.0 and math.copysign(1.0, v.const) > 0.0
-
-
-def _is_read_before_set(loop: Loop, param: Value, read: Op) -> bool:
-    """True if a loop stores to the element that ``read`` loads only, and reads the array.
-
-    Its counter is an index of the element, so that this is another one in each iteration.
-    """
-    members, todo = {param}, [param]
-    readers = users(ops_of(loop.blocks))
-    while todo:
-        v = todo.pop()
-        for op in readers.get(v, ()):
-            if op.name in ("get", "dim"):
-                continue
-            if op.name == "set" and op.operands[0] is v and op.operands[2:] == read.operands[1:]:
-                found = [op.result]
-            elif op.edges and v not in op.operands:
-                found = [q for edge in op.edges for q, a in edge.passed() if a is v and edge.block in loop.blocks]
-                if any(q.block is loop.head and q is not param for q in found):
-                    return False
-            else:
-                return False
-            todo += [q for q in found if q not in members]
-            members.update(found)
-    return True
 
 
 # --- the rewrite ----------------------------------------------------------------------------------
@@ -320,26 +280,24 @@ class _Chunks:
         depth = f.limited(b, p.left.limited(b, _size(b, depth), of_sums=True), of_sums=True)
         columns = f.limited(b, _size(b, columns))
         right = f.matrix(b, f.vectors(b, columns, depth), b.const(0), columns, depth)
-        if p.initial is not None:
-            row = of_size(b, p.initial, (columns,))
-            row = b.reshape(row, *((b.const(1), columns) if f.turned else (columns, b.const(1))))
-            right = b.emit("concat", row, right, axis=int(not f.turned))
         return depth, p.left.vectors(b, trip, depth), right
 
     def _multiply(self, b: Builder, p: _Product, operands: tuple[Value, dict[Op, Value], Value], first: Value,
                   size: Value) -> Value:
         depth, vectors, right = operands
-        turned, one = p.left.turned, b.const(1)
         if not p.left.exact(self.known.trip):
             size = p.left.limited(b, size, first)
         left = p.left.matrix(b, vectors, first, size, depth)
-        if p.initial is not None:
-            assert isinstance(left.type, Array)
-            ones = b.emit("fill", b.const(1.0, left.type.dtype), *((one, size) if turned else (size, one)))
-            left = b.emit("concat", ones, left, axis=int(not turned))
+        if p.subtracts:
+            left = b.emit("neg", left)
         flags = {name: True for name, holds in (
-            ("ordered", isinstance(p.sums, Loop)), ("ta", turned), ("tb", not p.right.turned)) if holds}
-        return b.emit("matmul", left, right, **flags)
+            ("ordered", isinstance(p.sums, Loop)), ("ta", p.left.turned), ("tb", not p.right.turned)) if holds}
+        product = b.emit("matmul", left, right, **flags)
+        if p.start.formula is None:
+            return product
+        columns = b.emit("dim", right, axis=int(p.right.turned))
+        start = p.start.matrix(b, first, size, b.again(self.known.trip), columns)
+        return b.emit("add", start, product, ordered=True)
 
     def _end(self, latch: Block, head: Block, chunk: Value, count: Value, leave: Block, back: Edge, away: Edge,
              size: Value) -> None:

@@ -31,9 +31,9 @@ from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS, Memory
 from ...ir.types import Array, is_float
 from ...ir.uses import ops_of, users
-from ...passes.analysis.affine import Affine
-from ...passes.analysis.facts import Walk
-from ...passes.analysis.loops import Counted, Loop, LoopForest, counted
+from ..analysis.affine import Affine
+from ..analysis.facts import Walk
+from ..analysis.loops import Counted, Loop, LoopForest, counted
 
 ELEMENTS, SLICES = frozenset(("set", "add_at")), frozenset(("set_slice", "add_slice"))
 WRITES = ELEMENTS | SLICES
