@@ -18,6 +18,7 @@ from tests.fuzzing.constructs import (
     derivatives,
     edges,
     functions,
+    growing,
     narrow,
     nests,
     numbers,
@@ -25,8 +26,9 @@ from tests.fuzzing.constructs import (
 )
 from tests.fuzzing.constructs.grammar import LETTERS, Construct, alternatives, pieces
 
-TABLES = (numbers, edges, narrow, arrays, nests, control, functions, data, objects, derivatives)
-KINDS = {k.letter: k for t in (numbers, edges, narrow, arrays, functions, data, objects, derivatives) for k in t.KINDS}
+TABLES = (numbers, edges, narrow, arrays, nests, control, functions, data, growing, objects, derivatives)
+KINDS = {k.letter: k for t in (numbers, edges, narrow, arrays, functions, data, growing, objects, derivatives)
+         for k in t.KINDS}
 CONSTRUCTS: dict[str, list[Construct]] = {}
 for _table in TABLES:
     for _c in _table.CONSTRUCTS:
@@ -35,6 +37,7 @@ DEFINITIONS = {c.name: c for c in CONSTRUCTS["definition"]}
 assert set(KINDS) == LETTERS
 
 HEAD = """import dataclasses
+import collections
 import functools
 import itertools
 import math

@@ -534,6 +534,19 @@ def writes_reshaped_results_in_order(a):
     return b, c, d, e
 
 
+@case((v(1, -1, 2),), (v(-1, -1, -2),))
+def filters(a):
+    return [i for i in range(3) if a[i] > 0]
+
+
+@case((1.0,), (-1.0,))
+def several_lengths(x):
+    xs = [{"x": x}]
+    if x > 0:
+        xs.append({"x": 2 * x})
+    return xs
+
+
 @pytest.mark.parametrize("fun, args", CASES, ids=[f"{f.__name__}{i}" for i, (f, _) in enumerate(CASES)])
 def test_program(fun: Callable[..., Any], args: tuple[Any, ...]) -> None:
     tracing.check(fun, *args)
@@ -639,22 +652,9 @@ def catches(x):
         return 1
 
 
-@refused("the length of this comprehension", v(1))
-def filters(a):
-    return [i for i in range(3) if a[i] > 0]
-
-
 @refused("indexes a list by a value", 1)
 def dynamic_index_of_a_long_list(n):
     return [1.0 for i in range(100)][n]
-
-
-@refused("a list of length 2 or 1", 1.0)
-def several_lengths(x):
-    xs = [{"x": x}]
-    if x > 0:
-        xs.append({"x": 2 * x})
-    return xs
 
 
 @refused("`print`", 1.0)

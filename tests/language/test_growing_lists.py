@@ -6,6 +6,7 @@ import bisect
 import copy
 import heapq
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,29 @@ def that_is_bound_anew(x):
             row.append(v * x)
         out[0] += sum(row)
     return sum(out)
+
+
+@program
+def beside_a_list(x):
+    weights, out = [x, 2.0, x * x], 0.0
+    for (w, k), v in zip(zip(weights, range(int(9 * x))), np.arange(1.0, 5.0) * x):
+        out += w * v + k
+    return out + sum(w * v for w, v in zip(weights, np.ones(2) * x)) + sum([w * v for w, v in zip(weights, np.ones(2))])
+
+
+@program
+def in_order_of_keys(x):
+    pairs = []
+    for i in range(9):
+        pairs.append((math.sin(i * x), x * i))
+    pairs.sort(key=lambda p: p[0])
+    many = sorted([math.sin(1.3 * i + x) for i in range(70)])
+    return sum(k * b for k, (_, b) in enumerate(pairs)) + many[3] * many[40]
+
+
+@program
+def sides_of_a_nest(x):
+    return sum([i * x + j for i in range(int(9 * x)) for j in range(i)]) + sum([v for v in (x, x * x, 1.0) if v > 0.6])
 
 
 def _append_twice(out, v):
@@ -434,6 +458,60 @@ def _of_one_element(x, n):
     return b, c
 
 
+def _slices_changed(n, x):
+    xs, zs = [x, 1.0, 2.0], [1.0, x, 3.0, 4.0]
+    ys = [float(i) for i in range(n)]
+    xs[1:2] = ys
+    ys[n // 2:] = [5.0, 6.0]
+    zs[1:n - 4] = (7.0,)
+    us, vs, ws = [x, 2.0, 3.0, 4.0], [x, 2.0, 3.0, 4.0], list(xs)
+    del us[n - 5:n - 3]
+    del vs[n - 5]
+    del ws[2:5], ws[:1], ws[-2:], ws[4:2], ws[1:-1]
+    return xs, ys, zs, us, vs, ws, [x, 2.0, 3.0][:n - 4]
+
+
+def _sorted_by_keys(a):
+    xs = []
+    for i, v in enumerate(a):
+        xs.append((int(10 * v) % 3, v, [i, v]))
+    xs.sort(key=lambda t: t[0])
+    ys = sorted(xs, key=operator.itemgetter(0), reverse=True)
+    rows = [[i % 3, i] for i in range(len(a))]
+    return xs, ys, sorted(a, key=abs), sorted(a, key=abs, reverse=True), sorted(rows), sorted(rows, reverse=True)
+
+
+def _searched(n):
+    known = [3, 1, 2, 1]
+    removed = list(known)
+    removed.remove(n)
+    return known.index(n), known.count(n), removed
+
+
+def _comprehensions(n, a):
+    return ([i * j for i in range(n) for j in range(i)], [(i, v) for i in range(n) for v in a if (i + v) % 3 < 1],
+            [v for v in (a[0], a[1], 2) if v > 0], [k * v for k in (1, 2) for v in a if v != k],
+            list(v for v in (a[0], 4) if v > 1), [k for k in range(3) if k != 1])
+
+
+def _beside_arrays(a):
+    both = [(u, v) for u, v in zip((10, 20, 30), a)]
+    counted, functions = 0.0, [math.sin, math.cos, abs]
+    for i, (u, v) in enumerate(zip((10, 20, 30), a), 1):
+        if v > 6:
+            break
+        if v == 1:
+            continue
+        counted += i * u * v
+    else:
+        counted += 1000
+    for f, v in zip(functions, a):
+        counted += f(v)
+    largest = max((u - v for u, v in zip((10, 20, 30), a)), default=-1)
+    mapped = float(sum(map(lambda f, v: f(v), functions, a)))
+    return both, counted, mapped, float(largest), any(u > 20 for u, _ in zip((20, 30), a))
+
+
 def _place_at_run_time(n):
     out = [1, 2, 3]
     out.insert(n, 4)
@@ -446,7 +524,9 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (_runs, (np.array([], dtype=int),)), (_from_int_to_float, (np.linspace(0, 1, 5),)), (_methods, (12,)),
     (_elements_replaced_while_walked, (7,)), (_heaps, (20,)), (_heaps, (3,)), (_of_integers, (np.arange(4),)),
     (_heap_of_pairs, (np.array([3, 1, 2, 1, 5, 4]),)), (_of_a_function, (6,)), (_place_at_run_time, (2,)),
-    (_of_one_element, (2.0, 4)),
+    (_of_one_element, (2.0, 4)), (_slices_changed, (6, 1.5)), (_sorted_by_keys, (np.sin(np.arange(40.0) ** 2),)),
+    (_searched, (1,)), (_searched, (3,)), (_comprehensions, (5, np.array([1, -2, 3]))),
+    *((_beside_arrays, (np.arange(n),)) for n in (0, 1, 3, 5)), (_beside_arrays, (np.arange(7, 9),)),
 ]
 
 
@@ -524,22 +604,18 @@ def _different_kinds(x):
     return len(out)
 
 
-def _arrays(x):
-    out = []
-    for _ in range(int(5 * x)):
-        out.append(np.ones(3) * x)
-    return len(out)
-
-
 def test_refused() -> None:
     refuses(_grows_while_walked, "changes the length of the list it walks", "list(xs)")
     refuses(_different_kinds, "a list of length 0 or 2, depending on the path", "of as many numbers")
-    refuses(_arrays, "a list of length 0 or 1, depending on the path", "np.zeros(n)")
-    with pytest.raises(UnsupportedError, match="assigns to a slice of a list"):
-        jit(_slice_replaced)(3)
+    refuses(lambda x: [[0] * (n + 1) for n in range(int(9 * x))], "a list of lists, of lengths", "np.zeros((n, m))")
+    refuses(lambda x: [[] for _ in range(int(9 * x))], "without a number in its elements", "arrays")
+    refuses(lambda x: sorted([[np.ones(2), i] for i in range(int(9 * x))])[0][1], "by what are neither numbers nor",
+            "a `key`")
+    with pytest.raises(UnsupportedError, match="a slice with a step"):
+        jit(_slice_with_a_step)(3)
 
 
-def _slice_replaced(n):
+def _slice_with_a_step(n):
     a = [0.0] * n
-    a[1:2] = [1.0]
+    a[::2] = [1.0, 2.0]
     return a

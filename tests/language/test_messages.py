@@ -41,7 +41,8 @@ def written(a):
 def growing(n):
     out = []
     for i in range(n):
-        out.append([i * 2.0])
+        out.append(i * 2.0)
+        out.append([i])
     return out
 
 
@@ -83,7 +84,7 @@ def tries(x):
 def one_more(x):
     xs = [{"x": x}]
     if x > 0:
-        xs.append({"x": x})
+        xs.append({"y": x})
     return xs
 
 
@@ -102,7 +103,7 @@ def truncated(x):
 # the function, its arguments; the error, what it says, the marked piece of source
 REFUSED = [
     (jit(written), (A,), UnsupportedError, "it belongs to the caller", "a[0]", "`b = a.copy()`"),
-    (jit(growing), (3,), UnsupportedError, "a list of length 0 or 1", "out.append([i * 2.0])", "`out = np.zeros(n)`"),
+    (jit(growing), (3,), UnsupportedError, "a list of length 0 or 2", "out.append(i * 2.0)", "`out = np.zeros(n)`"),
     (jit(draws), (1.0,), UnsupportedError, "rand is not supported", "np.random.rand()", "jitad.random.default_rng"),
     (jit(rolls), (1.0,), UnsupportedError, "something else at each", "random.randint(1, 6)", "jitad.random"),
     (jit(clocked), (1.0,), UnsupportedError, "something else at each", "time.perf_counter()", "call it outside"),
@@ -111,7 +112,7 @@ REFUSED = [
     (jit(prints), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
     (jit(größer), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
     (jit(tries), (1.0,), UnsupportedError, "`try`", "t", "`if`"),
-    (jit(one_more), (1.0,), UnsupportedError, "a list of length 2 or 1", 'xs.append({"x": x})', "`out = np.zeros(n)`"),
+    (jit(one_more), (1.0,), UnsupportedError, "a list of length 2 or 1", 'xs.append({"y": x})', "`out = np.zeros(n)`"),
     (jit(mismatched), (1.0,), ShapeError, "(3, 2) (4, 2)", "np.zeros((3, 2)) + np.zeros((4, 2))", ""),
     (jit(square), (np.ones(2, complex),), TypeInferenceError, "argument x: arrays of dtype complex128", "d", "float64"),
     (jit(square, static="x"), ([1],), TypeInferenceError, "argument x: a static argument must be hashable", "d",

@@ -35,11 +35,15 @@ _SCALARS: dict[type, tuple[Scalar, bool]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """The type of a leaf of an element: a number (``weak`` as in ``Sym``: True for a Python number), or an array."""
+    """The type of a leaf of an element: a number (``weak`` as in ``Sym``: True for a Python number), or an array.
+
+    ``ones``: for an array in a list that the program makes longer, True for each axis of a size that is known to be 1.
+    """
 
     dtype: Scalar
     weak: bool | None = False
     array: bool = False
+    ones: tuple[bool, ...] = ()
 
 
 class Kind:

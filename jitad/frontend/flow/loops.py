@@ -113,9 +113,12 @@ def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None],
     t.builder.loc = loc
     v = long_lists.constant(t, v)
     whole, v = v, special_methods.walked(t, iteration.begin(t, v))
-    items = iteration.static_items(t, v)
+    partly = iteration.partly_counted(t, v)
+    items = None if partly else iteration.static_items(t, v)
     iteration.mark(t.state, whole, None)
-    if items is not None:
+    if partly:
+        completed, breaks = _to_the_shortest(f, node, v, assign)
+    elif items is not None:
         completed, breaks = _written_out(f, node, v, items, assign)
     else:
         completed, breaks = _at_run_time(f, node, v, assign)
@@ -193,6 +196,39 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
     return completed, breaks
 
 
+def _to_the_shortest(f: Frame, node: LoopNode, v: Any,
+                     assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
+    """Unrolls a loop over as many elements as a static structure has, which ends where a run-time length says."""
+    t = f.t
+    breaks: list[Edge | None] = []
+    ended: list[Edge | None] = []
+    most, counts = iteration.bounds(t, v)
+    held = Slot("iterable")
+    t.state[held] = v
+    f.hidden.append(held)
+    before = {xs: t.contents(xs) for xs in _lists(v)}
+    try:
+        for k in range(most):
+            for n in counts:
+                ended.append(t.fork(t.builder.gt(t.value(n), k), "body", "exit"))
+
+            def once(k: int = k) -> None:
+                assign(f, iteration.item_of(t, t.load(held), k))
+                node.body(f)
+            loop, ends = _run_body(f, once)
+            breaks += loop.breaks
+            if not ends:
+                break
+            t.join(ends, None if node.head is None else f.roots(node.head))
+            _check_unchanged(t, t.load(held), (), k, before)
+        else:
+            ended.append(t.here())
+        t.join(ended, None if node.head is None else f.roots(node.head))
+        return t.here(), breaks
+    finally:
+        f.hidden.remove(held)
+
+
 def _check_lengths(t: Trace, lengths: dict[ListObj, Any], ends: Sequence[Edge]) -> None:
     """Refuses a body that changes the length of a list of run-time length that its loop walks."""
     for end in ends:
@@ -250,6 +286,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
         state = merger.run(roots)
         t.enter(Edge(header, dict(state)))
         appends.again(t.depth + 1)
+        frozen = len(t.session.frozen)
         leave, back = _iteration(t, body, it, None if node.head is None else roots, appends)
         appends.leaves |= len(t.returns) > mark[1]
         matcher = None
@@ -259,7 +296,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
             if not fits and (len(back_edges) > 1 or not _correct(t, back_edges[0].state, back.state, entry.state)):
                 back_edges.append(Edge(scratch, back.state))
             wanted = appends.wanted() if count is not None else {}
-            if not fits or wanted or appends.overrun():
+            late = _froze(t, merger, state, frozen)
+            if not fits or wanted or late or appends.overrun():
                 del t.func.blocks[mark[0]:]          # ops left in the entry block are pure and unused
                 del t.returns[mark[1]:]
                 if wanted and count is not None:
@@ -275,6 +313,15 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
                          "give each variable one type; keep a changing number of values in an array")
 
 
+def _froze(t: Trace, merger: Merger, state: State, since: int) -> bool:
+    """True if an iteration has frozen objects of an earlier one, which may have written into them before."""
+    late = [o for o in t.session.frozen[since:] if o in state]
+    for stand_in in late:
+        for _, source in merger.new.get(stand_in, ()):
+            growing_lists.freeze_object(t, source)
+    return bool(late)
+
+
 def _with_room(t: Trace, entry: Edge, back: Edge, wanted: dict[Obj, int], count: Value) -> Edge:
     """Makes room in the lists to which a loop appends, in front of it."""
     t.enter(entry)
@@ -282,8 +329,8 @@ def _with_room(t: Trace, entry: Edge, back: Edge, wanted: dict[Obj, int], count:
         contents = [e.state.get(xs) for e in (entry, back)]
         if any(not isinstance(c, (tuple, Growing)) for c in contents):
             continue
-        to = growing_lists.kind_of(t, contents, True)
-        if to is not None:
+        to = growing_lists.common_kind(t, zip((entry, back), contents), True)
+        if to is not None and not any(cell.array for cell in to.cells):
             t.state[xs] = list_changes.with_room(t, contents[0], to, t.builder.mul(count, n))
     return t.here()
 

@@ -332,7 +332,7 @@ class Merger:
         """Merges the contents of a list of different or unknown lengths."""
         if len(some) == len(contents) and _one(some):
             return some[0]
-        to = growing_lists.kind_of(self.t, some, self.in_loop)
+        to = growing_lists.common_kind(self.t, zip(self.edges, contents), self.in_loop)
         if to is None:
             lengths = " or ".join(dict.fromkeys("unknown" if type(c) is Growing else str(len(c)) for c in some))
             return Conflict(f"a list of length {lengths}, depending on the path taken")

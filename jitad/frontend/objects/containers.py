@@ -57,7 +57,8 @@ def export(t: Trace, v: Any) -> Any:
         return {k: export(t, x) for k, x in t.contents(v).items()}
     if isinstance(v, Instance):
         if not dataclasses.is_dataclass(v.cls):
-            t.unsupported(f"an object of class {v.cls.__name__} as a result", "make the class a dataclass")
+            instead = "`list(x)`" if v.cls.__module__ == "collections" else "make the class a dataclass"
+            t.unsupported(f"an object of class {v.cls.__name__} as a result", instead)
         out: Any = object.__new__(v.cls)
         for name, x in t.contents(v).items():
             object.__setattr__(out, name, export(t, x))

@@ -1,26 +1,32 @@
 """Lists of a length that is only known at run time, which traced code may change (``values.growing``).
 
 A list that a loop, a condition or a recursive call makes longer or shorter gets such contents where the paths meet.
-Its elements are numbers, or tuples of numbers.  ``list_changes`` has what changes them.
+Its elements are numbers, arrays, or tuples, lists, dicts and objects of those.  ``list_changes`` has what changes them.
+
+An element that could be changed is stored by its parts, so that it must not change any more: it is ``frozen``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ... import pytree
 from ...ir.graph import Value
-from ...ir.types import dtype_of
-from ..columns.list_columns import Cell, Kind, kind
+from ...ir.types import dims_of, dtype_of
+from ..columns.list_columns import Cell, Columns, Kind, kind
+from ..columns.recursive_types import family_of
 from ..values.active import Active
 from ..values.growing import Growing, cell_of
-from ..values.lattice import is_scalar, scalar_type
+from ..values.lattice import UNBOUND, is_scalar, scalar_type
 from ..values.protocol import Trace
-from ..values.values import ELEMENT, Choice, ListObj, Sym
+from ..values.values import ELEMENT, ArrayRef, Choice, DictObj, Edge, Instance, ListObj, Obj, Sym
 from . import containers
 from .long_lists import LongList, place_among
 
+SHAPES = "the arrays in a list of run-time length must all have one shape in compiled code: sizes {} and {}"
 LEAST_ROOM = 8                  # a list without room gets twice as much as it needs, and for this many elements more
 
 
@@ -53,37 +59,89 @@ def snapshot(t: Trace, content: Growing) -> LongList:
 def of(t: Trace, xs: LongList) -> ListObj:
     """A new list of the elements of ``xs``."""
     out = t.new_list(())
-    t.state[out] = Growing(xs.kind, xs.count(t), tuple(t.read(c) for c in xs.columns))
+    columns = tuple(t.read(c) for c in xs.columns)
+    cells = tuple(replace(cell, ones=_ones(c)[1:]) if cell.array else cell for cell, c in zip(xs.kind.cells, columns))
+    t.state[out] = Growing(kind(xs.kind.element, cells), xs.count(t), columns)
     return out
 
 
+def _ones(array: Sym) -> tuple[bool, ...]:
+    return tuple(d == 1 for d in dims_of(array.type))
+
+
+def columns_of(t: Trace, items: Sequence[Any]) -> LongList | None:
+    """Elements as an immutable list, if they are of one kind."""
+    to = kind_of(t, [tuple(items)], True)
+    return None if to is None else snapshot(t, grown(t, tuple(items), to))
+
+
 def changeable(t: Trace, xs: LongList) -> Any:
-    """The same list; it may be changed if its elements are numbers or tuples of numbers."""
+    """The same list; it may be changed unless its elements are long lists."""
     return of(t, xs) if may_change(xs.kind) else xs
 
 
 def may_change(k: Kind) -> bool:
-    return not k.counts and not any(c.array for c in k.cells) and _is_immutable(k.element)
+    """True if there are lists of run-time length with such elements."""
+    return not k.counts and not holds_lists(k.element)
 
 
-def _is_immutable(s: pytree.Structure) -> bool:
-    immutable = s.is_leaf or s.type in (str, type(None)) or isinstance(s.type, type) and issubclass(s.type, tuple)
-    return immutable and all(map(_is_immutable, s.children))
+def holds_lists(s: pytree.Structure) -> bool:
+    """True if elements of this structure hold long lists."""
+    return s.type is Columns or any(map(holds_lists, s.children))
 
 
 # --- elements and kinds -----------------------------------------------------------------------------
 
 def flat(t: Trace, v: Any) -> tuple[list[Any], Kind] | None:
-    """The numbers in an element and its kind; None if it is neither a number nor a tuple of numbers."""
+    """The numbers and arrays in an element and its kind; None if there are none, or if it holds something else."""
     v = t.settle(v) if type(v) is Choice else v
-    if not _is_plain(v):
+    if not _is_plain(t, v):
         return None
     leaves, structure = pytree.flatten(containers.export(t, v))
-    return (leaves, kind(structure, tuple(Cell(*scalar_type(x)) for x in leaves))) if leaves else None
+    leaves = [t.read(x) if isinstance(x, ArrayRef) else x for x in leaves]
+    return (leaves, kind(structure, tuple(map(_cell, leaves)))) if leaves else None
 
 
-def _is_plain(v: Any) -> bool:
-    return all(map(_is_plain, v)) if isinstance(v, tuple) else is_scalar(v) or v is None or isinstance(v, str)
+def _cell(x: Any) -> Cell:
+    return Cell(x.scalar, array=True, ones=_ones(x)) if type(x) is Sym and x.is_array else Cell(*scalar_type(x))
+
+
+def _is_plain(t: Trace, v: Any) -> bool:
+    if isinstance(v, (ListObj, DictObj, Instance)):
+        content = t.state.get(v)
+        if isinstance(v, Instance) and not (dataclasses.is_dataclass(v.cls) and family_of(v.cls) is None):
+            return False
+        return isinstance(content, (tuple, dict)) and all(_is_plain(t, x) for x in _parts(content))
+    if isinstance(v, tuple):
+        return all(_is_plain(t, x) for x in v)
+    return is_scalar(v) or v is None or isinstance(v, (str, ArrayRef))
+
+
+def _parts(content: Any) -> Iterable[Any]:
+    return content.values() if isinstance(content, dict) else content
+
+
+def freeze(t: Trace, v: Any) -> None:
+    """Refuses changes from now on of what is stored in a list of run-time length."""
+    if isinstance(v, ArrayRef):
+        freeze_object(t, v.obj)
+    elif isinstance(v, (ListObj, DictObj, Instance)):
+        freeze_object(t, v)
+        for x in _parts(t.contents(v)):
+            freeze(t, x)
+    elif isinstance(v, tuple):
+        for x in v:
+            freeze(t, x)
+
+
+def freeze_object(t: Trace, obj: Obj) -> None:
+    """Refuses changes of an object, and of those that it may be the same as."""
+    if not obj.readonly:
+        obj.readonly = ELEMENT
+        t.session.frozen.append(obj)
+    for other, _ in obj.maybe:
+        if not other.readonly:
+            freeze_object(t, other)
 
 
 def kind_of(t: Trace, contents: Sequence[Any], in_loop: bool) -> Kind | None:
@@ -98,6 +156,20 @@ def kind_of(t: Trace, contents: Sequence[Any], in_loop: bool) -> Kind | None:
             if found is None:
                 return None
             kinds[found[1]] = None
+    return joined(list(kinds), in_loop)
+
+
+def common_kind(t: Trace, found: Iterable[tuple[Edge, Any]], in_loop: bool) -> Kind | None:
+    """``kind_of`` the contents at the ends of paths; those of paths without the list are ``UNBOUND``."""
+    kinds: dict[Kind, None] = {}
+    for edge, content in found:
+        if content is UNBOUND or type(content) is tuple and not content:
+            continue
+        with t.on(edge):
+            to = kind_of(t, [content], in_loop)
+        if to is None:
+            return None
+        kinds[to] = None
     return joined(list(kinds), in_loop)
 
 
@@ -119,16 +191,37 @@ def grown(t: Trace, content: Any, to: Kind, room: Value | None = None) -> Growin
         columns = [Sym(b.cast(c.value, dtype=cell.dtype)) for c, cell in zip(content.columns, to.cells)]
         return Growing(to, content.length, tuple(columns))
     n = b.const(len(content) + LEAST_ROOM)                # never 1: the type of such an array does not join others
-    made = [b.empty(n if room is None else b.add(n, room), dtype=cell.dtype) for cell in to.cells]
+    shapes = [b.dims(x.value) if type(x) is Sym and x.is_array else () for x in _first(t, content)] if content else \
+        [[b.const(int(one)) for one in cell.ones] for cell in to.cells]
+    made = [b.empty(n if room is None else b.add(n, room), *shape, dtype=cell.dtype)
+            for cell, shape in zip(to.cells, shapes)]
     for place, element in enumerate(content):
         made = stored(t, made, to, element, b.const(place))
     return Growing(to, len(content), tuple(map(Sym, made)))
 
 
+def _first(t: Trace, content: Any) -> list[Any]:
+    found = flat(t, content[0])
+    assert found is not None
+    return found[0]
+
+
 def stored(t: Trace, columns: Sequence[Value], k: Kind, element: Any, place: Value) -> list[Value]:
+    """The columns with an element stored; it is frozen.  Arrays must have the shape of the others."""
     found = flat(t, element)
     assert found is not None
-    return [t.builder.set(c, t.value(x, dtype_of(c.type)), place) for c, x in zip(columns, found[0])]
+    freeze(t, t.settle(element) if type(element) is Choice else element)
+    return [t.builder.set(c, _fitting(t, x, c) if cell.array else t.value(x, dtype_of(c.type)), place)
+            for c, cell, x in zip(columns, k.cells, found[0])]
+
+
+def _fitting(t: Trace, x: Sym, column: Value) -> Value:
+    b = t.builder
+    for axis in range(len(dims_of(x.type))):
+        size, other = b.dim(column, axis=axis + 1), b.dim(x.value, axis=axis)
+        if size is not other:
+            t.check(b.eq(size, other), "ValueError", SHAPES, size, other)
+    return x.value
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -157,6 +250,19 @@ def item(t: Trace, content: Growing, index: Any) -> Any:
     if isinstance(index, slice):
         return of(t, snapshot(t, content).item(t, index))
     return element(t, content, place_of(t, content, index, "list index out of range"))
+
+
+def is_unknown(index: Any) -> bool:
+    """True for an index, or a slice with a bound, that is only known at run time."""
+    parts = (index.start, index.stop) if isinstance(index, slice) else (index,)
+    return any(isinstance(x, Sym) and x.value.const is None for x in parts)
+
+
+def part(t: Trace, xs: ListObj, index: slice) -> ListObj | None:
+    """``xs[i:j]`` of a list of known length, with bounds known at run time; None if there is no list of its kind."""
+    content = t.contents(xs)
+    to = kind_of(t, [content], True) if index.step is None else None
+    return None if to is None else item(t, grown(t, content, to), index)
 
 
 class Walked(Active):

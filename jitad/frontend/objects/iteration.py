@@ -13,6 +13,9 @@ from ..values.protocol import Trace
 from ..values.values import ArrayRef, DictObj, ListObj, Slot, Sym
 from . import special_methods
 
+UNKNOWN_LENGTH = (
+    "makes a list or tuple of a length that is only known at run time",
+    "make an array, `out = np.zeros(n)`, and assign `out[i] = x` in a loop; or name the bound in `jit(static=…)`")
 STREAMS = "make a list of it first, `list(...)`, or make it anew where it is walked"
 
 
@@ -111,6 +114,49 @@ def _zip(t: Trace, v: Zip) -> Any:
     return [tuple(c[i] for c in out) for i in range(shortest)]
 
 
+def partly_counted(t: Trace, v: Any) -> bool:
+    """True if ``v`` combines structures of known length with others of a length that is only known at run time."""
+    if isinstance(v, Enumerate):
+        return partly_counted(t, v.given[0])
+    if not isinstance(v, Zip | Mapped) or is_counted(v):
+        return False
+    columns = v.given if isinstance(v, Zip) else v.given[1:]
+    return any(ends_at_run_time(t, x) for x in columns)
+
+
+def ends_at_run_time(t: Trace, v: Any) -> bool:
+    """True if the number of elements is only known at run time."""
+    return known_count(t, v) is None if is_counted(v) else partly_counted(t, v)
+
+
+def bounds(t: Trace, v: Any) -> tuple[int, list[Any]]:
+    """The number of elements of a partly counted value, at most: an int, and the counts that are run-time values."""
+    if is_counted(v):
+        known = known_count(t, v)
+        return (LARGEST, [count(t, v)]) if known is None else (known, [])
+    if isinstance(v, Enumerate):
+        return bounds(t, v.given[0])
+    if isinstance(v, Zip | Mapped):
+        found = [bounds(t, x) for x in (v.given if isinstance(v, Zip) else v.given[1:])]
+        return min(most for most, _ in found), [n for _, counts in found for n in counts]
+    return length(t, v), []
+
+
+def item_of(t: Trace, v: Any, k: int) -> Any:
+    """Element ``k`` of a partly counted value, which must be in range."""
+    if is_counted(v):
+        return v[k] if isinstance(v, range) else element(t, v, t.sym(k))
+    if isinstance(v, Enumerate):
+        return t.binary("add", v.given[1], k), item_of(t, v.given[0], k)
+    if isinstance(v, Zip):
+        return tuple(item_of(t, x, k) for x in v.given)
+    if isinstance(v, Mapped):
+        return t.call(v.given[0], *(item_of(t, x, k) for x in v.given[1:]))
+    found = static_items(t, v)
+    assert found is not None
+    return found[k]
+
+
 def known_count(t: Trace, v: Any) -> int | None:
     """The trip count if it is known while tracing, otherwise None."""
     n = count(t, v)
@@ -174,9 +220,7 @@ def _written_out(t: Trace, v: Any) -> list[Any]:
             return list(v)
         n = known_count(t, v)
         if n is None:
-            return t.unsupported("makes a list or tuple of a length that is only known at run time",
-                                 "make an array, `out = np.zeros(n)`, and assign `out[i] = x` in a loop; or name the "
-                                 "bound in `jit(static=…)`")
+            return t.unsupported(*UNKNOWN_LENGTH)
         return [element(t, v, t.sym(i)) for i in range(n)]
     if isinstance(v, (Zip, Enumerate, Reversed, Mapped)):
         found: list[Any] | None = static_items(t, v)

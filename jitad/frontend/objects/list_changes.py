@@ -17,7 +17,7 @@ from ..values.growing import Growing, noted, noted_other
 from ..values.lattice import describe, is_scalar, scalar_type
 from ..values.protocol import Trace
 from ..values.values import ELEMENT, Choice, ListObj, Sym
-from . import containers, iteration, long_lists
+from . import containers, growing_lists, iteration, long_lists
 from .growing_lists import (
     LEAST_ROOM,
     contents,
@@ -44,8 +44,9 @@ def with_room(t: Trace, content: Any, to: Kind, more: Value) -> Growing:
     content = grown(t, content, to)
     columns = []
     needed = Sym(t.builder.add(t.value(content.length), more), True)
-    for c in content.columns:
-        columns.append(t.read(t.call(_with_room, t.new_array(c, ELEMENT), needed)))
+    for c, cell in zip(content.columns, content.kind.cells):
+        fun = _with_rows if cell.array else _with_room
+        columns.append(t.read(t.call(fun, t.new_array(c, ELEMENT), needed)))
     return Growing(content.kind, content.length, tuple(columns))
 
 
@@ -58,6 +59,30 @@ def _with_room(column: Any, needed: Any) -> Any:
     return column
 
 
+def _with_rows(column: Any, needed: Any) -> Any:
+    if needed > len(column):
+        roomy = np.empty((2 * needed + LEAST_ROOM, *column.shape[1:]), column.dtype)
+        roomy[:len(column)] = column
+        return roomy
+    return column
+
+
+def _shaped(t: Trace, content: Growing, element: Any) -> Growing:
+    """The contents of a list of arrays; one without elements takes the shapes of a first one."""
+    found = flat(t, element)
+    if found is None or not any(cell.array for cell in content.kind.cells):
+        return content
+    columns = [t.read(t.call(_like, t.new_array(c, ELEMENT), content.length, t.new_array(x, ELEMENT)))
+               if cell.array else c for c, cell, x in zip(content.columns, content.kind.cells, found[0])]
+    return Growing(content.kind, content.length, tuple(columns))
+
+
+def _like(column: Any, n: Any, row: Any) -> Any:
+    if n == 0 and column.shape[1:] != row.shape:
+        return np.empty((LEAST_ROOM, *row.shape), column.dtype)
+    return column
+
+
 def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[Growing, Value, Any]]) -> None:
     """Stores an element where ``prepare`` says, which returns the contents, the place and the new length."""
     content = _writable(t, xs)
@@ -65,12 +90,12 @@ def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[G
     found = flat(t, new)
     if found is None:
         t.unsupported(f"puts {describe(new)} into a list whose length is only known at run time",
-                      "numbers or tuples of numbers; rows of an array, `out[i] = x`, for arrays")
+                      "numbers, arrays, and tuples, lists, dicts or dataclasses of those")
     to = joined([content.kind, found[1]], True)
     if to is None:
         t.unsupported(f"puts {describe(new)} into a list of run-time length with elements of another kind",
-                      "elements of one kind: all numbers, or all tuples of as many numbers")
-    content, place, length = prepare(grown(t, content, to))
+                      "elements of one kind: all numbers, all arrays of one rank, or all tuples of as many of them")
+    content, place, length = prepare(_shaped(t, grown(t, content, to), new))
     columns = stored(t, [c.value for c in content.columns], to, new, place)
     t.state[xs] = Growing(to, length, tuple(map(Sym, columns)))
 
@@ -86,7 +111,7 @@ def _writable(t: Trace, xs: ListObj) -> Growing:
 
 def append(t: Trace, xs: ListObj, element: Any) -> None:
     def prepare(content: Growing) -> tuple[Growing, Value, Any]:
-        if not noted(t, xs):
+        if any(cell.array for cell in content.kind.cells) or not noted(t, xs):
             content = with_room(t, content, content.kind, t.builder.const(1))
         place = t.value(content.length)
         return content, place, Sym(t.builder.add(place, 1), True)
@@ -96,9 +121,26 @@ def append(t: Trace, xs: ListObj, element: Any) -> None:
 def set_item(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
     """``xs[index] = element``."""
     if isinstance(index, slice):
-        t.unsupported("assigns to a slice of a list whose length is only known at run time", "an array")
+        set_slice(t, xs, index, element)
+        return
     _store(t, xs, element, lambda content: (
         content, place_of(t, content, index, "list assignment index out of range").value, content.length))
+
+
+def set_slice(t: Trace, xs: ListObj, index: slice, by: Any) -> None:
+    """``xs[i:j] = by``."""
+    if index.step is not None:
+        t.unsupported("assigns to a slice with a step of a list whose length is only known at run time", "a loop")
+    n = t.length(xs)
+    first = 0 if index.start is None else t.call(_clamped, index.start, n)
+    last = n if index.stop is None else t.call(max, first, t.call(_clamped, index.stop, n))
+    new = t.call(list, by)
+    for part, before in ((slice(None, first), True), (slice(last, None), False)):
+        rest = t.getitem(xs, part)
+        new = t.binary("add", *((rest, new) if before else (new, rest)))
+    containers.writable(t, xs, "a list")
+    noted_other(t, xs)
+    t.state[xs] = t.state[new]
 
 
 def pop(t: Trace, xs: ListObj, index: Any = -1) -> Any:
@@ -128,10 +170,23 @@ def delete(t: Trace, xs: ListObj, index: Any) -> None:
     if not isinstance(index, slice):
         _remove(t, xs, content, place_of(t, content, index, "list assignment index out of range"))
         return
-    if index.stop is not None or index.step is not None:
-        t.unsupported("deletes a slice of a list whose length is only known at run time", "`xs = xs[:i] + xs[j:]`")
-    kept = 0 if index.start is None else t.call(_clamped, index.start, content.length)
-    t.state[xs] = Growing(content.kind, t.sym(kept), content.columns)
+    if index.step is not None:
+        t.unsupported("deletes a slice with a step of a list whose length is only known at run time",
+                      "keep the others: `[x for x in xs if …]`")
+    noted_other(t, xs)
+    n = content.length
+    first = 0 if index.start is None else t.call(_clamped, index.start, n)
+    if index.stop is None:
+        t.state[xs] = Growing(content.kind, t.sym(first), content.columns)
+        return
+    last = t.call(max, first, t.call(_clamped, index.stop, n))
+    columns = tuple(t.read(t.call(_moved, t.new_array(c, ELEMENT), first, last)) for c in content.columns)
+    t.state[xs] = Growing(content.kind, t.binary("sub", n, t.binary("sub", last, first)), columns)
+
+
+def _moved(column: Any, first: Any, last: Any) -> Any:
+    """The column with rows ``first`` to ``last`` behind all others."""
+    return np.concatenate((column[:first], column[last:], column[first:last]))
 
 
 def insert(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
@@ -231,13 +286,39 @@ def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
     if name == "extend":
         ys = t.walked_list(args[0])
         return iteration.is_counted(ys) and iteration.known_count(t, ys) is None
-    content = t.contents(xs)
+    if name in _TRACED:
+        return not containers.is_static(t.contents(xs) + tuple(args)) and kind_of(t, [t.contents(xs)], True) is not None
     if name not in ("insert", "pop") or not isinstance(args[0], Sym) or args[0].value.const is not None:
         return False
-    to = kind_of(t, (content, tuple(args[1:])), True)
+    return takes_run_time_length(t, xs, *args[1:])
+
+
+def takes_run_time_length(t: Trace, xs: Any, *new: Any) -> bool:
+    """Gives a list a run-time length, before a change at a place that is only known at run time.
+
+    Returns True if its elements, and those that the change brings, are of a kind for which there are such lists.
+    """
+    if contents(t, xs) is not None:
+        return True
+    if type(xs) is not ListObj or xs.readonly:
+        return False
+    to = kind_of(t, (t.contents(xs), new), True)
     if to is not None:
-        t.state[xs] = grown(t, content, to)
+        t.state[xs] = grown(t, t.contents(xs), to)
     return to is not None
+
+
+def is_changed_at_run_time(t: Trace, xs: Any, index: Any, by: Any = ()) -> bool:
+    """True if ``xs[index] = by`` or ``del xs[index]`` makes a length, or is at a place, known at run time only."""
+    if contents(t, xs) is not None:
+        return True
+    if type(xs) is not ListObj or xs.readonly:
+        return False
+    if isinstance(index, slice):
+        by = t.walked_list(by)
+        unknown = contents(t, by) is not None or iteration.ends_at_run_time(t, by)
+        return unknown or growing_lists.is_unknown(index)
+    return False
 
 
 def method(t: Trace, xs: ListObj, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -253,15 +334,27 @@ def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
     """``x op y`` where one operand is a list of run-time length."""
     both = (x, y)
     if op == "add" and all(isinstance(v, LongList) and may_change(v.kind) or type(v) is ListObj for v in both):
-        found = [t.contents(v) if type(v) is ListObj else Growing(v.kind, v.count(t), tuple(map(t.read, v.columns)))
-                 for v in both]
+        found = [t.state[of(t, v)] if isinstance(v, LongList) else t.contents(v) for v in both]
         to = kind_of(t, found, True)
         if to is not None:
             one, other = (grown(t, content, to) for content in found)
             pairs = zip(snapshot(t, one).columns, snapshot(t, other).columns)
-            columns = [t.call(np.concatenate, pair) for pair in pairs]
+            columns = [t.call(_joined_rows if cell.array else np.concatenate, pair)
+                       for cell, pair in zip(to.cells, pairs)]
             return of(t, LongList(to, columns))
     return long_lists.binary(t, op, x, y)
+
+
+def _joined_rows(columns: Any) -> Any:
+    """The rows of both; one without rows does not know the shape of a row."""
+    x, y = columns
+    shape = y.shape[1:] if len(x) == 0 else x.shape[1:]
+    out = np.empty((len(x) + len(y), *shape), x.dtype)
+    if len(x) > 0:
+        out[:len(x)] = x
+    if len(y) > 0:
+        out[len(x):] = y
+    return out
 
 
 def repeated(t: Trace, x: Any, y: Any) -> ListObj | None:
@@ -272,7 +365,7 @@ def repeated(t: Trace, x: Any, y: Any) -> ListObj | None:
     if isinstance(xs, LongList):
         if not may_change(xs.kind):
             return None
-        content = Growing(xs.kind, xs.count(t), tuple(map(t.read, xs.columns)))
+        content = t.state[of(t, xs)]
     elif type(xs) is ListObj and isinstance(n, Sym):
         to = kind_of(t, [t.contents(xs)], True)
         if to is None:
@@ -285,8 +378,8 @@ def repeated(t: Trace, x: Any, y: Any) -> ListObj | None:
 
 
 def _filled(column: Any, n: Any) -> Any:
-    return np.full(max(n, 0), column[0], column.dtype)
+    return np.full(max(n, 0), column[0], column.dtype) if column.ndim == 1 else np.repeat(column, max(n, 0), axis=0)
 
 
 def _tiled(column: Any, n: Any) -> Any:
-    return np.tile(column, max(n, 0))
+    return np.tile(column, (max(n, 0), *(1,) * (column.ndim - 1)))

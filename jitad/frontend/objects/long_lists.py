@@ -12,9 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ... import pytree
+from ...errors import UnsupportedError
 from ..columns.list_columns import LONG, Cell, Columns, Kind, kind
 from ..values.active import Active
 from ..values.closures import WALKS, BoundMethod
+from ..values.growing import Growing
 from ..values.lattice import UNBOUND, is_scalar, same, scalar_type
 from ..values.protocol import Trace
 from ..values.union_merge import FACTS
@@ -186,6 +188,20 @@ def listed(items: Any) -> Any:
     return [x for x in items]
 
 
+_IN_LOOPS = "_jitad_in_loops"
+
+
+def in_loops(t: Trace, message: str, hint: str) -> UnsupportedError:
+    """An error of a list comprehension that is traced as loops which append, if it can be."""
+    error = UnsupportedError(message, t.loc, hint)
+    setattr(error, _IN_LOOPS, True)
+    return error
+
+
+def goes_in_loops(error: UnsupportedError) -> bool:
+    return hasattr(error, _IN_LOOPS)
+
+
 class Made:
     """A flattened element of a comprehension.
 
@@ -204,11 +220,16 @@ class Made:
         self._check(t, v)
         leaves, structure = pytree.flatten(containers.export(t, v))
         if not leaves:
-            t.unsupported("a comprehension over a long list without a number in its elements", "a loop")
+            t.unsupported("a list of a length that is only known at run time without a number in its elements",
+                          "arrays: of sizes that are known, `np.zeros((n, m))`; for lists that grow, the place of the "
+                          "next element of the same list beside each element, or offsets into one array")
         self.leaves = [t.value(x) for x in leaves]
         self.kind = kind(structure, tuple(Cell(dtype, bool(weak)) for dtype, weak in map(scalar_type, leaves)))
 
     def _check(self, t: Trace, v: Any) -> None:
+        if type(t.state.get(v) if isinstance(v, ListObj) else None) is Growing:
+            t.unsupported("a list of lists, of lengths that are only known at run time",
+                          "an array, `np.zeros((n, m))`, indexed `a[i][j]` or `a[i, j]`")
         if isinstance(v, Obj):
             if v in self._before or not isinstance(v, (ListObj, DictObj, Instance)):
                 self._refuse(t, v)
@@ -221,8 +242,8 @@ class Made:
             self._refuse(t, v)
 
     def _refuse(self, t: Trace, v: Any) -> NoReturn:
-        t.unsupported("a list of a length that is only known at run time, each element "
-                      + containers.describe(v), "an array, filled in a loop")
+        raise in_loops(t, "a list of a length that is only known at run time, each element " + containers.describe(v),
+                       "an array, filled in a loop")
 
     def listed(self, t: Trace, stacks: Sequence[Any]) -> LongList:
         """The list with these columns; if elements may be dropped, their number comes first in ``stacks``."""

@@ -44,7 +44,6 @@ ALWAYS: dict[Any, tuple[str, str]] = {
     functools.cache: ("`functools.cache`: compiled code keeps no results between calls", "an array of results"),
     collections.defaultdict: ("`collections.defaultdict` in compiled code",
                               "a dict: `d[k] = d.get(k, 0.0) + x`, `d.setdefault(k, []).append(x)`"),
-    collections.deque: ("`collections.deque` in compiled code", "a list, with `pop(0)` and `insert(0, x)`"),
     warnings.warn: ("`warnings.warn` in compiled code", "`raise`, or return a flag, `bool(x < 0)`, and warn outside"),
     sys.exit: ("`sys.exit` in compiled code", "`raise` an exception, and exit outside"),
     itertools.count: ("`itertools.count` has no end", "`while True:` with a counter"),

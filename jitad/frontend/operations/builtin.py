@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import types
@@ -12,6 +13,7 @@ import numpy as np
 
 from ...errors import NOWHERE, Loc
 from ..arrays import library
+from ..arrays.library.ordering.deques import Deque
 from ..arrays.rules import promotion
 from ..objects import (
     attributes,
@@ -168,13 +170,18 @@ def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
 
 
 def _list(t: Trace, v: Any = ()) -> Any:
+    v = special_methods.walked(t, v) if isinstance(v, Instance) else v
+    if isinstance(v, growing_lists.Walked):
+        v = v.of
     if growing_lists.contents(t, v) is not None:
         return list_changes.copy(t, v)
     if isinstance(v, LongList):
         return growing_lists.changeable(t, v)
     if isinstance(v, Generator):
         return v.listed()
-    return t.call(long_lists.listed, v) if long_lists.is_walked(t, v) else t.new_list(t.iterate(v))
+    if long_lists.is_walked(t, v) or iteration.partly_counted(t, v):
+        return t.call(long_lists.listed, v)
+    return t.new_list(t.iterate(v))
 
 
 def _tuple(t: Trace, v: Any = ()) -> tuple[Any, ...]:
@@ -215,7 +222,7 @@ def _type(t: Trace, v: Any) -> type:
     if isinstance(v, Active):
         return v.type_of(t)
     if isinstance(v, Instance):
-        return v.cls
+        return collections.deque if v.cls is Deque else v.cls
     return _OWN_TYPES.get(type(v), type(v))
 
 
@@ -269,6 +276,10 @@ def _callable(t: Trace, v: Any) -> bool:
     return not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v)
 
 
+def _deque(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
+    return t.call(Deque, *args, **kwargs)
+
+
 def _partial(t: Trace, fun: Any, /, *args: Any, **kwargs: Any) -> Partial:
     return Partial(tuple(kwargs), fun, args, tuple(kwargs.values()))
 
@@ -286,7 +297,7 @@ TABLE: dict[Any, Rule] = {
     range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed, map: _map,
     list: _list, tuple: _tuple, dict: _dict, dict.fromkeys: containers.from_keys, len: _len,
     type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
-    callable: _callable,
+    callable: _callable, collections.deque: _deque,
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
     set: _set, frozenset: _set,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},

@@ -15,7 +15,7 @@ import numpy as np
 from ..arrays import table
 from ..arrays.library.scalar import exact_sums
 from ..flow import branches
-from ..objects import containers, iteration, special_methods
+from ..objects import containers, growing_lists, iteration, special_methods
 from ..objects.long_lists import LongList
 from ..syntax.comprehensions import Generator, elements
 from ..values import purity
@@ -35,6 +35,9 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
     def rule(t: Trace, *args: Any, **kwargs: Any) -> Any:
         if args and purity.is_iterator(args[0]):
             t.iterate(args[0])                                       # refuses: tracing would exhaust it
+        if args and _is_walked(args, one) and isinstance(args[0], Instance):
+            found = special_methods.walked(t, args[0])
+            args = (t.settled_list(found.of) if isinstance(found, growing_lists.Walked) else found, *args[1:])
         if args and (one or len(args) == 1):
             c = t.walked_choice(args[0]) if isinstance(args[0], WALKS) else None
             if c is not None:
@@ -74,7 +77,7 @@ def _is_constant(t: Trace, v: Any) -> bool:
 def _takes_a_loop(t: Trace, v: Any) -> bool:
     """True if ``v`` is reduced in a loop: its length is unknown or too large to unroll."""
     if not iteration.is_counted(v):
-        return False
+        return iteration.partly_counted(t, v)
     n = iteration.known_count(t, v)
     return n is None or n > MOST_WRITTEN_OUT
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import pytree
 from ..arrays import library, signatures
 from ..arrays.library import marks
 from ..arrays.library.scalar import integers
@@ -202,6 +203,10 @@ def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = Fal
     if len(rows) > 2 and any(isinstance(x, (ListObj, DictObj, Instance)) for x in items):
         t.unsupported("sorts lists, dicts or objects by what is only known at run time", "sort tuples of numbers")
     if len(rows) > MOST_SORTED:
+        as_columns = growing_lists.columns_of(t, items)
+        if as_columns is not None and isinstance(reverse, bool):
+            found = _in_order(t, as_columns, key, reverse)
+            return [found.element(t, t.sym(k)) for k in range(len(rows))]
         t.unsupported(f"sorts more than {MOST_SORTED} values that are only known at run time",
                       "put them into an array: `np.sort(a)`, `a[np.argsort(key)]`")
     for last in range(len(rows) - 1, 0, -1):
@@ -215,12 +220,41 @@ def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = Fal
     return [x for _, x in rows]
 
 
+def _in_order(t: Trace, xs: LongList, key: Any, reverse: bool) -> LongList:
+    """A long list in stable order of what ``key`` gives: numbers, or tuples of numbers."""
+    keys = xs if key is None else growing_lists.settled(t, t.call(_keys_of, key, xs))
+    if not isinstance(keys, LongList) or not _is_ordered(keys.kind.element) or any(c.array for c in keys.kind.cells):
+        t.unsupported("sorts a list of a length that is only known at run time by what are neither numbers nor tuples "
+                      "or lists of numbers", "a `key` that is a number")
+    places = t.call(_places, tuple(keys.columns), reverse)
+    return LongList(xs.kind, [t.getitem(c, places) for c in xs.columns])
+
+
+def _is_ordered(s: pytree.Structure) -> bool:
+    plain = s.type is list or isinstance(s.type, type) and issubclass(s.type, tuple)
+    return s.is_leaf or plain and all(map(_is_ordered, s.children))
+
+
+def _keys_of(key: Any, xs: Any) -> Any:
+    return [key(x) for x in xs]
+
+
+def _places(columns: Any, reverse: bool) -> Any:
+    """The places of the rows in order; equal rows stay in order also where that is reversed."""
+    if reverse:
+        backwards = np.lexsort(tuple([c[::-1] for c in reversed(columns)]))
+        return (len(backwards) - 1 - backwards)[::-1]
+    return np.lexsort(tuple(reversed(columns)))
+
+
 def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
-    if key is None and (isinstance(v, Generator) or iteration.is_counted(v) and iteration.known_count(t, v) is None):
+    if (isinstance(v, Generator) and key is None or iteration.is_counted(v) and iteration.known_count(t, v) is None):
         v = t.call(list, v)
     v = growing_lists.settled(t, v)
-    if isinstance(v, LongList) and key is None and isinstance(reverse, bool) and v.holds_numbers():
-        return growing_lists.changeable(t, v.sorted(t, reverse))
+    if isinstance(v, LongList) and isinstance(reverse, bool):
+        if key is None and v.holds_numbers():
+            return growing_lists.changeable(t, v.sorted(t, reverse))
+        return growing_lists.changeable(t, _in_order(t, v, key, reverse))
     if iteration.is_counted(v) and iteration.known_count(t, v) is None:
         t.unsupported("`sorted` of a length that is only known at run time",
                       "put the numbers into an array: `np.sort(a)`, `a[np.argsort(key)]`")

@@ -101,6 +101,10 @@ class Elements(Trace):
         if isinstance(obj, ArrayRef):
             return self.native(views.getitem, self, obj, index)
         if isinstance(obj, ListObj):
+            if isinstance(index, slice) and growing_lists.is_unknown(index):
+                part = growing_lists.part(self, obj, index)
+                if part is not None:
+                    return part
             found = self.native(containers.list_item, self, list(self.contents(obj)), index)
             return self.new_list(found) if isinstance(index, slice) else found
         if isinstance(obj, tuple):
@@ -135,7 +139,7 @@ class Elements(Trace):
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
-        if growing_lists.contents(self, obj) is not None:
+        if list_changes.is_changed_at_run_time(self, obj, index, value):
             self.native(list_changes.set_item, self, obj, index, value)
             return
         c = obj if type(obj) is Choice else self.first_choice((index, value if isinstance(obj, ArrayRef) else None))
@@ -166,6 +170,8 @@ class Elements(Trace):
 
     def delitem(self, obj: Any, index: Any, loc: Loc) -> None:
         self.builder.loc = loc
+        if growing_lists.is_unknown(index):
+            list_changes.takes_run_time_length(self, obj)
         if growing_lists.contents(self, obj) is not None:
             self.native(list_changes.delete, self, obj, index)
         elif isinstance(obj, (ListObj, DictObj)):
@@ -229,8 +235,9 @@ class Elements(Trace):
             if size.const is None:
                 return self._unpack_long(v, size, n, star)
             n = size.const
-        message = f"cannot unpack an array of length {{}} into {n} names"
-        self.check(self.builder.eq(size, n), "ValueError", message, size)
+        few = f"not enough values to unpack (expected {n}, got {{}})"
+        self.check(self.builder.ge(size, n), "ValueError", few, size)
+        self.check(self.builder.eq(size, n), "ValueError", f"too many values to unpack (expected {n})")
         return [views.element(self, v, self.sym(i)) for i in range(n)]
 
     def _unpack_long(self, v: ArrayRef, size: Value, n: int, star: int) -> list[Any]:

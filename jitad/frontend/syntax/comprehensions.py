@@ -7,19 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import NOWHERE, Loc
+from ...errors import NOWHERE, Loc, UnsupportedError
 from ...ir.graph import Value
 from ..flow import stacking
 from ..flow.branches import logical
 from ..flow.loops import LoopNode, break_, continue_, walk
-from ..objects import growing_lists, long_lists
-from ..objects.iteration import STREAMS, begin, count, exactly, mark
+from ..objects import growing_lists, long_lists, special_methods
+from ..objects.iteration import (
+    STREAMS,
+    UNKNOWN_LENGTH,
+    begin,
+    count,
+    ends_at_run_time,
+    exactly,
+    mark,
+    partly_counted,
+)
 from ..objects.iteration import element as element_of
 from ..values.closures import WALKS, Mapped
 from ..values.code import Code, Frame, Hook, Names
 from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
-from ..values.values import Choice, Slot, Sym
+from ..values.values import Choice, Edge, Slot, Sym
 
 
 @dataclass
@@ -53,6 +62,8 @@ def _elements(f: Frame, clauses: Clauses, element: Hook, first: Any) -> Iterator
         iterable, assign, conditions, loc = clauses.items[k]
         over = first if first is not None and k == 0 else iterable(f if k == 0 else inner)
         f.t.builder.loc = loc
+        if ends_at_run_time(f.t, over):
+            raise long_lists.in_loops(f.t, *UNKNOWN_LENGTH)
         for item in f.t.iterate(over):
             assign(inner, item)
             if all(_known(f, c(inner), loc) for c in conditions):
@@ -79,10 +90,37 @@ def build_list(f: Frame, clauses: Clauses, element: Hook) -> Any:
 
 
 def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
-    walked = f.t.walked_list(walked)
-    if len(clauses.items) == 1 and long_lists.is_walked(f.t, walked):
-        return _in_a_loop(f, clauses, element, walked)
-    return f.t.new_list(comprehend(f, clauses, element, walked))
+    t = f.t
+    walked = special_methods.walked(t, walked)
+    if len(clauses.items) == 1 and partly_counted(t, walked):
+        return _appended(f, clauses, element, walked)
+    before, block, blocks, returns = dict(t.state), t.here().block, len(t.func.blocks), len(t.returns)
+    in_a_loop = len(clauses.items) == 1 and long_lists.is_walked(t, walked)
+    try:
+        return _in_a_loop(f, clauses, element, walked) if in_a_loop else \
+            t.new_list(comprehend(f, clauses, element, walked))
+    except UnsupportedError as e:
+        if not long_lists.goes_in_loops(e):
+            raise
+        if in_a_loop:                                # its blocks are dropped; otherwise unused ops are left
+            del t.func.blocks[blocks:]
+            del t.returns[returns:]
+        t.enter(Edge(block if in_a_loop else t.here().block, before))
+        return _appended(f, clauses, element, walked)
+
+
+def _appended(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
+    """A list comprehension as loops that append, of which a run-time condition or length says how often."""
+    t, made = f.t, Slot("list")
+    t.state[made] = out = t.new_list(())
+    g = Generator(f, clauses, element, [(made.name, True)], clauses.items[0][3], walked, Slot("begun", bound=True))
+    t.state[g.begun] = False
+    f.hidden.append(made)
+    try:
+        g.each(made, lambda value: t.call(t.getattr(out, "append"), value()))
+    finally:
+        f.hidden.remove(made)
+    return out
 
 
 def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
@@ -115,8 +153,8 @@ def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
 def _known(f: Frame, condition: Any, loc: Loc) -> bool:
     c = f.t.truth(condition, loc)
     if not isinstance(c, bool):
-        f.t.unsupported("the length of this comprehension depends on run-time values",
-                        "fill an array in a loop, or sum with a conditional expression")
+        raise long_lists.in_loops(f.t, "the length of this comprehension depends on run-time values",
+                                  "fill an array in a loop, or sum with a conditional expression")
     return c
 
 

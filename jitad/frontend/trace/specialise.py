@@ -89,6 +89,8 @@ def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, re
                 noted_other(t, mine)
             if content is UNBOUND:
                 mine.bound = False
+    for k in outcome.frozen:
+        growing_lists.freeze_object(t, object_of(packer.refs[k]))
     for obj in transfer.made:
         others = [known[o] for o, _ in obj.maybe if o in known]
         objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
@@ -138,17 +140,22 @@ def _generalise(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
 
 
 def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
-    """The contents of a function's lists; one whose length changes between recursive calls gets a run-time length."""
+    """The contents of a function's lists, with this trace, which has their elements.
+
+    A list whose length changes between recursive calls gets a run-time length.
+    """
     given = {**bound, **{name: t.state.get(slot) for name, slot in fn.slots.items()}}
     lists = {name: v for name, v in given.items() if type(v) is ListObj and not v.readonly}
     for s in t.session.stack:
-        for name, before in s.lists.items() if s.key[0] is fn.code and lists else ():
+        for name, (outer, before) in s.lists.items() if s.key[0] is fn.code and lists else ():
             content = t.state.get(lists[name]) if name in lists else None
             if isinstance(content, tuple) and (type(before) is Growing or len(content) != len(before)):
-                to = growing_lists.kind_of(t, (content, before), True)
+                kinds = [growing_lists.kind_of(trace, [xs], True) for trace, xs in ((t, content), (outer, before))
+                         if xs != ()]
+                to = None if None in kinds else growing_lists.joined(kinds, True)      # type: ignore[arg-type]
                 if to is not None:
                     t.state[lists[name]] = growing_lists.grown(t, content, to)
-    return {name: content for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}
+    return {name: (t, content) for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}
 
 
 def _blur(t: Trace, v: Any, before: Any) -> Any:
@@ -236,6 +243,7 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
     spec.objs = transfer.order
     inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
+    writable = [k for k, o in enumerate(spec.objs) if not o.readonly]
     for place in spec.consts:                        # so that recursive calls find them in order
         inner.constant(place)
     previous = spec.outcome
@@ -247,11 +255,12 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
         if not inner.returns:
             return None
         inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
-        return _outcome(inner, spec, initial, previous, func)
+        frozen = tuple(k for k in writable if spec.objs[k].readonly)
+        return _outcome(inner, spec, initial, previous, func, frozen)
 
 
 def _outcome(t: Trace, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
-             func: Function) -> Outcome:
+             func: Function, frozen: tuple[int, ...]) -> Outcome:
     value = t.load(t.result)
     if spec.hit:
         value = _dynamic(t, value)
@@ -269,7 +278,7 @@ def _outcome(t: Trace, spec: Specialisation, initial: dict[Obj, Any], previous: 
     walk.value(value)
     for o in changed:
         walk.content(o)
-    outcome = _shaped(t, spec, value, changed, leaves)
+    outcome = _shaped(t, spec, value, changed, leaves, frozen)
     t.builder.ret([s.value for s in leaves])
     func.result_types = [s.type for s in leaves]
     for o in changed:
@@ -284,12 +293,13 @@ def _places(outcome: Outcome) -> Iterable[int]:
     return places
 
 
-def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:
+def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym],
+            frozen: tuple[int, ...]) -> Outcome:
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
     _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)
-    shape = (key, places, contents, tuple(spec.consts))
-    return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)
+    shape = (key, places, contents, tuple(spec.consts), frozen)
+    return Outcome(value, spec.objs, changed, t.state, frozen, [s.type for s in leaves], shape)
 
 
 def _dynamic(t: Trace, v: Any) -> Any:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from ... import pytree
 from ...errors import DifferentiationError
 from ...ir.graph import Value
@@ -19,9 +21,10 @@ from ...ir.types import Array, Type, dims_of, dtype_of, is_float
 from ...pytree import NoneType, OneOf, Structure
 from ..arrays import table
 from ..arrays.rules import lengths, promotion
-from ..columns.list_columns import Columns, gathered
+from ..columns.list_columns import Columns, Kind, gathered
 from ..columns.pack import Packed
 from ..objects import containers
+from ..objects.growing_lists import holds_lists
 from ..values.lattice import is_number
 from ..values.protocol import Trace
 from ..values.values import ArrayRef, Sym
@@ -97,8 +100,14 @@ class _Matching:
 
     def _columns(self, s: Structure, x: Any) -> None:
         """Matches a long list: each column matches a leaf of the element's structure."""
-        if isinstance(x, list) and all(map(is_number, x)) and s.type is Columns:
+        if isinstance(x, list) and s.type is Columns and s.static.discrete:
+            self.out.extend([None] * s.count)
+            return
+        if isinstance(x, list) and x and all(map(is_number, x)) and s.type is Columns:
             x = gathered(x, lambda first: pytree.LEAF)
+        elif isinstance(x, list) and s.type is Columns and not holds_lists(s.static.element):
+            self.walk(s.static.element, self._in_columns(s.static, x))
+            return
         if s.type is not Columns or not isinstance(x, Columns) or s.static.discrete != x.kind.counts:
             self.t.unsupported(f"{self.what} that is a long list where its value, {s}, is none or of another kind",
                                "use arrays")
@@ -106,6 +115,17 @@ class _Matching:
             self.out += x.columns
         else:
             self.walk(s.static.element, pytree.unflatten(x.kind.element, x.columns))
+
+    def _in_columns(self, of: Kind, xs: list[Any]) -> Any:
+        """An element whose leaves are the columns of a list of elements."""
+        if not xs:
+            return pytree.unflatten(of.element, [None if cell.array else self.t.call(np.zeros, 0) for cell in of.cells])
+        rows = [pytree.flatten(x) for x in xs]
+        structure = rows[0][1]
+        if any(other != structure for _, other in rows):
+            raise self._another_structure()
+        columns = [self.t.call(np.array, self.t.new_list(column)) for column in zip(*(leaves for leaves, _ in rows))]
+        return pytree.unflatten(structure, columns)
 
     def _variants(self, s: Structure, x: Any) -> None:
         """Matches a value that is not a union to each variant that it fits; the other variants get None."""

@@ -34,9 +34,11 @@ class Growing(Operators):
 
 
 def cell_of(cells: tuple[Any, ...], in_loop: bool) -> Any:
-    """The type of a column for elements with these cells, numbers; None if there is none."""
+    """The type of a column for elements with these cells; None if there is none."""
     if all(c == cells[0] for c in cells):
         return cells[0]
+    if any(c.array for c in cells):
+        return None
     joined = join_scalars([Sym(Value(c.dtype, None, 0), c.weak) for c in cells], in_loop)   # type: ignore[arg-type]
     return None if joined is None else type(cells[0])(*joined)
 

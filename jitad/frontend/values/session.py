@@ -26,6 +26,7 @@ class Outcome:
     objs: list[Obj]
     changed: list[Obj]
     state: dict[Obj, Any]
+    frozen: tuple[int, ...]                          # the places in ``objs`` of what must not change any more
     types: list[Type]
     shape: Any                                       # key of the outcome, to compare rounds
 
@@ -65,4 +66,5 @@ class Session:
     customs: dict[str, Any] = field(default_factory=dict)     # ``rule_wrappers.Entry`` of functions with rules
     inside_rules: list[Any] = field(default_factory=list)     # codes of the functions whose rules are being traced
     captures: Captures = field(default_factory=Captures)      # the captured state that the program reads
+    frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id

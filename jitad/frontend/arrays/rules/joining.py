@@ -18,14 +18,12 @@ from .lengths import check_room, size, sizes
 from .lifting import lift, same_shape
 from .lifting import stack as stack_values
 from .promotion import Rule, axes_arg, axis_arg, must_be_static, part, rank, refuse
-from .shape import at_least, expand_dims, strong_value
+from .shape import at_least, expand_dims, moveaxis, strong_value
 
 # --- joining --------------------------------------------------------------------------------------
 
 def _common(t: Context, arrays: Any, dtype: Any = None, weak: bool = False) -> list[Value]:
     """The arrays in one dtype, on which numbers of Python's have no say where they are ``weak``."""
-    if isinstance(arrays, Sym):
-        refuse(t, "joining the rows of one array", "reshape, or a list of arrays")
     xs = [lift(t, a) if weak else promotion.strong(lift(t, a)) for a in arrays]
     if not xs:
         raise ValueError("need at least one array to concatenate")
@@ -37,7 +35,29 @@ def _common(t: Context, arrays: Any, dtype: Any = None, weak: bool = False) -> l
     return [promotion.cast(t, x.value, asked) for x in xs]
 
 
+def _rows_of(t: Context, a: Any, axis: int, dtype: Any, verb: str) -> Value:
+    """The rows of one array, of which there must be some, with their number as axis ``axis``."""
+    v = strong_value(t, a)
+    t.check(t.builder.gt(size(t, v, 0), 0), "ValueError", f"need at least one array to {verb}")
+    asked = promotion.dtype_arg(t, dtype)
+    return moveaxis(t, Sym(v if asked is None else promotion.cast(t, v, asked)), 0, axis).value
+
+
+def _concatenated_rows(t: Context, a: Sym, axis: Any, dtype: Any) -> Sym:
+    n = rank(a.value)
+    if n < 2 and axis is not None:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    along = 0 if axis is None else axis_arg(t, axis, n - 1)
+    v = _rows_of(t, a, along, dtype, "concatenate")
+    if axis is None:
+        return Sym(promotion.flat(t, v))
+    shape = sizes(t, v)
+    return Sym(promotion.reshape(t, v, [*shape[:along], t.builder.mul(*shape[along:along + 2]), *shape[along + 2:]]))
+
+
 def concatenate(t: Context, arrays: Any, axis: Any = 0, *, dtype: Any = None) -> Sym:
+    if isinstance(arrays, Sym) and arrays.is_array:
+        return _concatenated_rows(t, arrays, axis, dtype)
     vs = _common(t, arrays, dtype, weak=axis is None)
     if axis is None:
         vs, axis = [promotion.flat(t, v) if rank(v) else promotion.with_axis(t, v, 0) for v in vs], 0
@@ -51,20 +71,28 @@ def concatenate(t: Context, arrays: Any, axis: Any = 0, *, dtype: Any = None) ->
 
 
 def stack(t: Context, arrays: Any, axis: Any = 0, *, dtype: Any = None) -> Sym:
+    if isinstance(arrays, Sym) and arrays.is_array:
+        return Sym(_rows_of(t, arrays, axis_arg(t, axis, rank(arrays.value)), dtype, "stack"))
     vs = _common(t, arrays, dtype)
     return Sym(stack_values(t, vs, axis_arg(t, axis, rank(vs[0]) + 1)), False)
 
 
 def vstack(t: Context, tup: Any, *, dtype: Any = None) -> Sym:
+    if isinstance(tup, Sym) and tup.is_array and rank(tup.value) > 1:
+        return stack(t, tup, dtype=dtype) if rank(tup.value) == 2 else concatenate(t, tup, dtype=dtype)
     return concatenate(t, [at_least(2)(t, a) for a in tup], 0, dtype=dtype)
 
 
 def hstack(t: Context, tup: Any, *, dtype: Any = None) -> Sym:
+    if isinstance(tup, Sym) and tup.is_array and rank(tup.value) > 1:
+        return concatenate(t, tup, 0 if rank(tup.value) == 2 else 1, dtype=dtype)
     rows = [at_least(1)(t, a) for a in tup]
     return concatenate(t, rows, 0 if rank(rows[0].value) == 1 else 1, dtype=dtype)
 
 
 def column_stack(t: Context, tup: Any) -> Sym:
+    if isinstance(tup, Sym) and tup.is_array and rank(tup.value) > 1:
+        return stack(t, tup, 1) if rank(tup.value) == 2 else concatenate(t, tup, 1)
     columns = [at_least(1)(t, a) for a in tup]
     return concatenate(t, [expand_dims(t, c, 1) if rank(c.value) == 1 else c for c in columns], 1)
 

@@ -1,4 +1,4 @@
-"""Sorting, searching, heaps, ranks, quantiles, sets, histograms.
+"""Sorting, searching, heaps, queues, ranks, quantiles, sets, histograms.
 
 Files, in reading order::
 
@@ -9,4 +9,5 @@ Files, in reading order::
     sets           ``np.unique`` and set operations
     histograms     counts and sums by bin
     ordered_lists  ``heapq`` and ``bisect``
+    deques         ``collections.deque``
 """
