@@ -2,7 +2,7 @@
 compiled and not read from disk; hypothesis has no time limit.
 
 ``pytest --first`` runs the first case of each test, and no test that is marked ``slow``, one that takes more
-than half a second; the verifier runs after stages only (``make check``).  With ``--slow`` these tests run as well
+than a third of a second; the verifier runs after stages only (``make check``).  With ``--slow`` these tests run as well
 (``make cpus``).
 ``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``); ``--long 1/3`` to ``3/3`` run every third one of them,

@@ -44,6 +44,7 @@ def test_what_is_no_callback() -> None:
         bell.cfunc("double (char, double)")
 
 
+@pytest.mark.slow
 def test_scipy_integrates_a_callback() -> None:
     scipy = pytest.importorskip("scipy")
     integrate = pytest.importorskip("scipy.integrate")
@@ -55,6 +56,7 @@ def test_scipy_integrates_a_callback() -> None:
     assert value == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_numba_calls_it() -> None:
     numba = pytest.importorskip("numba")
     f = bell.cfunc("f64, f64")

@@ -45,6 +45,7 @@ def check(told: str) -> None:
     assert errors.startswith("4 5 pick: IndexError: index 99 is out of bounds for axis 0 with size 23 (programs.py:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_an_object_for_each_platform(name: str, tmp_path: Path) -> None:
     aot.build(tmp_path / "f.o", [aot.export(programs.curve, grad=0)], emit="obj", target=name)

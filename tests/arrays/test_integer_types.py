@@ -140,6 +140,7 @@ def test_operators_on_each_pair_of_dtypes(first: Any, second: Any) -> None:
     check_all(BINARY, *pairs(first, second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", INTS)
 def test_functions_of_one_array(dtype: Any) -> None:
     check_all(UNARY, edges(dtype))
@@ -469,6 +470,7 @@ def test_who_has_no_bits() -> None:
         jit(np.bitwise_count)(1.5)
 
 
+@pytest.mark.slow
 def test_bits_have_no_derivative() -> None:
     def f(x: float) -> float:
         return int(x * 100).bit_length() * x + int(-x * 7).bit_count() * x * x

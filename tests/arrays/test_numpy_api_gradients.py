@@ -184,6 +184,7 @@ def test_at_their_kinks() -> None:
         assert Interpreter(t.module).run(name, [1.0, 1.0])[1] == expected
 
 
+@pytest.mark.slow
 def test_sinc_near_zero() -> None:
     """-π²/3 · x and its slope, to the last digits: the quotient has lost them there."""
     for x in (0.0, 1e-12, -1e-8, 1e-5, 1e-3):

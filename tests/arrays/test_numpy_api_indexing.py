@@ -62,6 +62,7 @@ def test_basic(index: Any) -> None:
     check_write(index, V)
 
 
+@pytest.mark.slow
 def test_random_indices() -> None:
     rng = random.Random(0)
     for _ in range(150):

@@ -59,6 +59,7 @@ def test_hard_matrices(dtype: Any) -> None:
             assert is_orthogonal(q) and is_near(q @ r, a, size) and not np.tril(r, -1).any(), name
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_matrices_that_are_not_square() -> None:
     svd, qr = jit(lambda a: np.linalg.svd(a)), jit(lambda a: np.linalg.qr(a, "complete"))

@@ -56,6 +56,7 @@ def test_sign_and_kind() -> None:
     message(lambda x: np.asarray_chkfinite(x), EDGES)
 
 
+@pytest.mark.slow
 def test_parts() -> None:
     for x in (EDGES, SINGLE, I, 2.5, -3):
         for fun in (np.modf, np.frexp, np.spacing):

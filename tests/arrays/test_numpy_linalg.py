@@ -167,6 +167,7 @@ def test_by_definition() -> None:
     (np.linalg.det, (np.ones((2, 3)),), "Last 2 dimensions of the array must be square"),
     (np.linalg.inv, (np.ones(3),), "1-dimensional array given"),
 ])
+@pytest.mark.slow
 def test_what_has_no_solution(f: Any, arguments: Any, message: str) -> None:
     with pytest.raises(LinAlgError, match=message):
         jit(f)(*arguments)

@@ -206,6 +206,7 @@ def test_reductions_with_odd_arguments() -> None:
             interpret(lambda a, fun=fun: fun(a, dtype=bool), F)
 
 
+@pytest.mark.slow
 def test_the_sum_of_a_number_begins_with_zero() -> None:
     def sign(x: float) -> float:
         return math.copysign(1.0, np.sum(-x))
@@ -219,6 +220,7 @@ def test_the_sum_of_a_number_begins_with_zero() -> None:
     assert jit(grad(lambda x: np.sum(x) * x))(3.0) == 6.0
 
 
+@pytest.mark.slow
 def test_slopes_of_an_extreme_with_an_initial_value() -> None:
     for axis in (None, (0, 1), 0, 1):
         check_grads(lambda a, x, axis=axis: np.sum(np.max(a, axis=axis, initial=x) ** 2), (M, 0.4), order=1)

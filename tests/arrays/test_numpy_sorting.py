@@ -53,6 +53,7 @@ def test_every_order_of_few():
                 assert f(a).tolist() == np.argsort(a, kind="stable").tolist()
 
 
+@pytest.mark.slow
 def test_sizes_around_powers_of_two():
     f = jit(lambda a: (np.sort(a), np.argsort(a)))
     r = np.random.default_rng(0)
@@ -67,6 +68,7 @@ def partitions(a, m, k):
     return np.partition(a, k), np.take_along_axis(a, np.argpartition(a, k), 0), np.partition(m, (0, 1), axis=1), b
 
 
+@pytest.mark.slow
 def test_partitions_are_in_order():
     a, m = np.random.default_rng(3).normal(size=12), np.random.default_rng(4).normal(size=(4, 5))
     assert_alike(jit(partitions)(a, m, 3), (np.sort(a), np.sort(a), np.sort(m, axis=1), np.sort(a)))

@@ -187,6 +187,7 @@ def test_other_methods_are_refused():
         jit(lambda a: np.nanmax(a, where=a > 1))(np.arange(3.0))
 
 
+@pytest.mark.slow
 def test_results_go_to_an_array_that_is_there():
     @jit
     def f(m):

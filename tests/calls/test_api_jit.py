@@ -247,6 +247,7 @@ def test_static_arguments() -> None:
         power(2.0, [1])
 
 
+@pytest.mark.slow
 def test_calls_with_static_values_beside_structures_go_to_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     @jit(static=("act", "n"), grad="ps")
     def net(ps, x, act, n=2):

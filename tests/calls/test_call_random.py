@@ -51,6 +51,7 @@ def test_what_goes_in_comes_out(x: Any, rest: list[Any], named: dict[str, Any]) 
         assert same(made, expected), (made, expected)
 
 
+@pytest.mark.slow
 def test_entries_in_a_long_chain_take_turns() -> None:
     values = [1.0, 2, True, np.float32(3), np.ones(2), np.ones(2, "f4"), np.ones((2, 2)), (1.0, 2), [1.0, 2],
               Pair(1.0, 2), {"a": 1.0}, None, "text", np.ones(1), np.ones((2, 1)), ((), [], {})]

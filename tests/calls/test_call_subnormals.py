@@ -93,6 +93,7 @@ def test_results_and_operands_are_zero_with_the_option_alone(options: dict[str, 
     assert fun(1.5) == tenth(1.5)
 
 
+@pytest.mark.slow
 def test_calls_of_a_few_operations_are_not_delayed_by_fastmath() -> None:
     """Long straight code is."""
     def many(x: float) -> float:
@@ -155,6 +156,7 @@ def test_an_option_of_the_outer_function_decides() -> None:
 
 # --- the caller's state -------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_every_way_out_restores_the_state() -> None:
     def picky(x: float, a: np.ndarray, i: int) -> float:
         if x < 0:
@@ -271,6 +273,7 @@ def rows(a: np.ndarray) -> np.ndarray:
     return out
 
 
+@pytest.mark.slow
 def test_all_threads_of_a_parallel_loop_flush_and_restore(three_threads: None) -> None:
     a = np.full((64, 300), 1.25 * 2.0 ** -1022)        # an eighth is subnormal and exact: fused additions do not show
     flush, plain = (jit(rows, parallel=True, flush_subnormals=flag) for flag in (True, False))
@@ -283,6 +286,7 @@ def rows_in_order(a: np.ndarray) -> np.ndarray:
     return np.array([sum((float(x) * 0.125 for x in row), 0.0) for row in a])
 
 
+@pytest.mark.slow
 def test_all_threads_of_a_nest_flush_and_restore(three_threads: None) -> None:
     a = np.full(2_000_000, SMALL)
     flush, plain = (jit(lambda a: np.sqrt(a * 0.1), parallel=True, flush_subnormals=flag) for flag in (True, False))

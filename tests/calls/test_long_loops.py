@@ -71,6 +71,7 @@ def arrays(n, x):
 PROGRAMS = [pairs, triangle, first_below, inner_walk, branch, arrays]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=[f.__name__ for f in PROGRAMS])
 @pytest.mark.parametrize("parallel", [False, True])
 def test_the_result_is_the_same(program: Any, parallel: bool) -> None:

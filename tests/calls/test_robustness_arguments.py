@@ -96,6 +96,7 @@ LAYOUT = st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(STEPS),
                    st.sampled_from(["<f8", ">f8", "<f4", ">f4"]))
 
 
+@pytest.mark.slow
 @given(LAYOUT)
 @settings(max_examples=25)
 def test_layouts(layout: Any) -> None:

@@ -105,6 +105,7 @@ def test_frames_of_a_recursion_are_small() -> None:
     assert value == pytest.approx(loop, rel=1e-12) and slope == pytest.approx(along, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_thread_with_too_little_stack_for_any_recursion() -> None:
     recurses()
     seen: list[Any] = []

@@ -67,6 +67,7 @@ def together(work: Callable[[int], None], count: int = THREADS, seconds: float =
         raise errors[0]
 
 
+@pytest.mark.slow
 def test_one_function_for_all_at_its_first_call() -> None:
     for _ in range(3):
         compiled = jit(polynomial, grad=True)

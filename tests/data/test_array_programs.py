@@ -75,6 +75,7 @@ def test_what_they_mean(f, args) -> None:
     assert interpret(f, *args) == pytest.approx(f(*args), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 4, 17, 64, 1001])
 def test_both_ways_to_write_the_heat_equation_have_one_gradient(n) -> None:
     start = RNG.normal(size=n)

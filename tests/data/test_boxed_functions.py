@@ -215,6 +215,7 @@ def test_refused(fun, args, message):
     choices.check_refused(fun, args, message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fun, args", [(fib_by_continuations, (1.1, 6)), (composed_by_recursion, (0.7, 5))])
 def test_machine_code(fun, args):
     choices.check_compiled(fun, args)

@@ -78,6 +78,7 @@ def of_arrays(x):
     return total
 
 
+@pytest.mark.slow
 def test_interpreted() -> None:
     for f in PROGRAMS[::2]:
         check(f)
@@ -147,6 +148,7 @@ def _last_one_left(n, k):
     (_steps_from_a_corner, ((np.arange(80) * 7 % 11 == 3).astype(int).reshape(8, 10),)), (_at_both_ends, (100,)),
     (_methods, (20,)), (_methods, (2,)), (_last_one_left, (20, 3)),
 ], ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.slow
 def test_as_python(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
     want = f(*copy.deepcopy(args))
     for found in (jit(f)(*args), tracing.run(tracing.trace(f, *args), *args)):
@@ -170,6 +172,7 @@ def _wrong(n, k):
     return 0
 
 
+@pytest.mark.slow
 def test_errors_are_pythons() -> None:
     compiled = jit(_wrong)
     for k in range(5):

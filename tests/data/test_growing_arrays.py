@@ -146,6 +146,7 @@ def of_one_element(x):
     return (out[1] + np.arange(3.0) * out[2]).sum()
 
 
+@pytest.mark.slow
 def test_interpreted() -> None:
     for f in PROGRAMS[::3]:
         check(f)

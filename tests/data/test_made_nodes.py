@@ -133,6 +133,7 @@ def test_a_tree_made_by_recursion_and_differentiated_through() -> None:
     assert jitad.jvp(lambda x: f(4, x), (0.7,), (1.0,))[1] == pytest.approx(grad(f, 1)(4, 0.7))
 
 
+@pytest.mark.slow
 def test_a_tree_made_of_a_tree() -> None:
     t = tree(3)
     assert jit(scaled)(t, 3.0) == scaled(t, 3.0)
@@ -294,6 +295,7 @@ def test_refusals() -> None:
         jit(lambda x: Cell([x, x]))(1.0)             # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_cotangent_in_another_order_is_refused_and_never_taken_for_another_nodes() -> None:
     """Nodes made in compiled code have the order of their construction, others that of their tree."""
     def grown(x: float) -> Cotree:

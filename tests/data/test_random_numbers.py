@@ -114,6 +114,7 @@ def test_errors() -> None:
 N = 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, cdf", (("random", "uniform"), ("standard_normal", "norm"),
                                        ("standard_exponential", "expon")))
 def test_distributions(name: str, cdf: str) -> None:

@@ -170,6 +170,7 @@ def slope(f: Callable[..., Any], holder: Any, key: Any, x: Any, rest: Any) -> fl
     return float(out[0] - out[1]) / (2 * h)
 
 
+@pytest.mark.slow
 def test_a_tree() -> None:
     for depth in (1, 2, 4):
         check(total, tree(depth))
@@ -188,6 +189,7 @@ def product(c: Cell | None) -> Any:
     return out
 
 
+@pytest.mark.slow
 def test_a_linked_list_by_recursion_and_by_loop() -> None:
     check(polynomial, chain(6), 0.7)
     check(product, chain(5))

@@ -106,6 +106,7 @@ FINAL = [intervals, intervals_by_slices, anti_diagonals]
 ALL = [*FINAL, intervals_twice, longer_first, same_diagonal, two_below]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[[Any], float]) -> None:

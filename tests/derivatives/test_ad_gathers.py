@@ -76,6 +76,7 @@ def saved(f: Callable[[Any], float], x: Any) -> int:
     return sum("= set %frames" in line.replace("  %", "%") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [network, few, changed_among_them, rows])
 def test_gradients(f: Callable[[Any], float]) -> None:
     x = np.random.default_rng(1).normal(size=9)

@@ -113,6 +113,7 @@ ALL: list[tuple[Callable[..., Any], Any]] = [
     (behind, VECTOR), (sometimes, VECTOR), (swapped, VECTOR), (in_rows, MATRIX), (by_columns, MATRIX)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "v"), ALL, ids=lambda x: getattr(x, "__name__", ""))
 @pytest.mark.parametrize("parallel", [False, True], ids=["one thread", "parallel"])
 def test_gradients(f: Callable[..., Any], v: Any, parallel: bool) -> None:

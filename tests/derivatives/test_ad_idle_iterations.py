@@ -96,6 +96,7 @@ def nested(x: Any) -> float:
 PROGRAMS = [skipping, last_is_idle, walk, exchanged, left_behind, nested]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("seed", range(3))
 def test_gradients(f: Callable[[Any], float], seed: int) -> None:
@@ -121,6 +122,7 @@ def test_a_frame_where_values_change() -> None:
     assert "^rest" not in jit(power, grad=True).value_and_grad.inspect("adjoint", 1.5)
 
 
+@pytest.mark.slow
 def test_a_frame_where_only_the_end_changes_nothing() -> None:
     """A path that leaves the loop has a frame in any case, so no iteration is tested."""
     def march(x: float) -> float:

@@ -142,6 +142,7 @@ def test_as_python_does(f: Callable[..., float], size: int) -> None:
         check_grads(jit(f), args, order=1, modes=("rev",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", SAVE_NOTHING)
 def test_the_reverse_sweep_saves_nothing(f: Callable[..., float]) -> None:
     g = jit(f, grad=(0, 1))

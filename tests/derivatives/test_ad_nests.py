@@ -257,6 +257,7 @@ def recursive(w: np.ndarray, starts: np.ndarray, x: np.ndarray, depth: int) -> f
     return total + recursive(w, starts, x * 0.9, depth - 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "deepest"), ((always, 1), (repeated, 1), (sometimes, 1), (recursive, 0)))
 def test_arrays_are_recomputed_as_often_as_they_were_computed(f: Callable, deepest: int) -> None:
     """Not in each iteration of an inner loop that reads a part."""

@@ -99,6 +99,7 @@ def soft_bins(m: Any, v: Any) -> float:
     return np.sum(bins * bins * v)
 
 
+@pytest.mark.slow
 def test_quotients_by_what_does_not_change_are_products_under_fastmath() -> None:
     saved = []
     for fastmath in (False, True):

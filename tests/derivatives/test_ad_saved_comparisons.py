@@ -71,6 +71,7 @@ ALL = [rows, clipped, in_a_branch, used_otherwise, until, scalars]
 W = np.random.default_rng(3).uniform(0.1, 2.0, (6, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("options", [{}, {"parallel": True}, {"fastmath": True}], ids=["", "parallel", "fastmath"])
 def test_gradients(f: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -81,6 +82,7 @@ def test_gradients(f: Callable[..., Any], options: dict[str, Any]) -> None:
     check_grads(f, (W,), order=1, modes=("rev",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [rows, clipped, scalars], ids=lambda f: f.__name__)
 def test_ties_and_nan(f: Callable[..., Any]) -> None:
     for w in (np.ones((4, 4)), np.where(np.eye(4) > 0, np.nan, W[:4, :4])):

@@ -324,6 +324,7 @@ def of_each(f: Callable[[Any], float]) -> Callable[[Any], float]:
     return batch
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [upwards, cholesky, lu, sweeps, same_place, behind, exchanged, twice, before_and_after,
                                rows_twice, state, cholesky_in_place, mended_rows], ids=lambda f: f.__name__)
@@ -377,6 +378,7 @@ def test_columns_that_are_final_when_they_are_read() -> None:
     assert saved and max(saved) == 1
 
 
+@pytest.mark.slow
 def test_arrays_are_not_copied_for_their_rows() -> None:
     """A row that is final is read again; another one is saved, and nothing of the rest of its array."""
     for f, pushes in ((filled_rows, 0), (mended_rows, 1)):
@@ -391,6 +393,7 @@ def test_arrays_are_not_copied_for_their_rows() -> None:
         assert not [t for t in copied if getattr(t, "rank", 0) == 2 and t.dims != (4, 16)]      # columns for lanes
 
 
+@pytest.mark.slow
 def test_the_callers_array_is_not_copied_for_it() -> None:
     """A function that changes an array of its caller saves the elements that it reads, not the array."""
     def fill(x: Any, i: int, a: Any) -> Any:

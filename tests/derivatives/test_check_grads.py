@@ -20,6 +20,7 @@ def test_right_derivatives_pass() -> None:
     check_grads(lambda x: (x * x).sum(), (np.arange(3, dtype=np.float32),), order=1)
 
 
+@pytest.mark.slow
 def test_loops() -> None:
     def recurrence(w: Any, n: int) -> Any:
         s = 0.1

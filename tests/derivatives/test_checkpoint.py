@@ -54,6 +54,7 @@ def agree(f: Any, plain: Any, *args: Any) -> None:
     np.testing.assert_allclose(second[0], second[1], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_values_and_derivatives_are_the_same() -> None:
     f = checkpoint(three)
     assert f(0.5) == three(0.5)
@@ -189,6 +190,7 @@ def test_bit_for_bit_as_without(fun: Any, x: Any, monkeypatch: pytest.MonkeyPatc
         assert value == value_cut and np.array_equal(slope, slope_cut), n
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("fun, x", PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
 def test_with_vectors_to_rounding(fun: Any, x: Any) -> None:
@@ -217,6 +219,7 @@ def test_the_binomial_schedule_is_the_best(n: int, c: int) -> None:
         assert ran.kept_frames <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("fun, x, option", [(uncounted, 0.7, True), (uncounted, 0.7, 3), (arrays, W, True)])
 def test_second_derivatives_of_cut_loops(fun: Any, x: Any, option: Any) -> None:
@@ -228,6 +231,7 @@ def test_second_derivatives_of_cut_loops(fun: Any, x: Any, option: Any) -> None:
     np.testing.assert_allclose(jit(second, checkpoint=option)(x), jit(second)(x), rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fun, x", PROGRAMS[:3], ids=lambda v: getattr(v, "__name__", ""))
 def test_what_is_kept_grows_as_the_square_root(fun: Any, x: Any) -> None:
     sizes = (64, 1024)
@@ -282,6 +286,7 @@ def test_a_reduction_keeps_nothing_and_is_left_alone() -> None:
     assert run(total, (0.5, x), "sqrt").counts["tanh"] == run(total, (0.5, x)).counts["tanh"]
 
 
+@pytest.mark.slow
 def test_the_loop_of_a_called_function_and_of_recursion() -> None:
     def outer(x: float, n: int) -> float:
         return counted(x, n) if n < 2 else outer(counted(x, n), n // 2) * x

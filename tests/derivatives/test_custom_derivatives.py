@@ -101,6 +101,7 @@ def test_both_modes_of_a_jvp_rule() -> None:
     np.testing.assert_allclose(jacrev(grad(total))(X), np.diag(2 * np.exp(X)))
 
 
+@pytest.mark.slow
 def test_a_right_rule_passes_the_checker() -> None:
     @custom_jvp
     def log1pexp(x: float) -> float:
@@ -620,6 +621,7 @@ def test_arguments_and_results_of_several_kinds(number: int) -> None:
         assert tracing.meant_and_made(grad(grad(ruled)), x) == pytest.approx([bent] * 2, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", (0, 3, 5, 6))
 def test_forward_mode_of_several_kinds(number: int) -> None:
     ruled = UNIONS[number][1]

@@ -263,6 +263,7 @@ def test_exceptions_through_an_entry(target: str) -> None:
         agree(f(a, good), X[1:3])
 
 
+@pytest.mark.slow
 def test_threads_and_signal_handlers_call_one_function() -> None:
     """Each run has its own status and numbers, and each launch its own memory for arguments."""
     with simulated_cuda.device():

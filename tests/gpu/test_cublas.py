@@ -93,6 +93,7 @@ def test_arguments_of_a_product(library: FakeCublas) -> None:
     assert library.stream == int(driver_of("cuda").stream)                           # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_gradients(library: FakeCublas) -> None:
     def loss(w: Any, x: Any) -> Any:
         return (np.tanh(x @ w) ** 2).sum()

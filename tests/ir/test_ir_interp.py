@@ -248,6 +248,7 @@ def test_calls_loops_and_switches() -> None:
     assert interp.run("choose", [0, 4.0]) == [4.0]
 
 
+@pytest.mark.slow
 def test_exceptions() -> None:
     interp = Interpreter(parse_module(SUM_DOWN))
     with pytest.raises(ValueError, match=r"negative: -2, 0\.5"):

@@ -113,6 +113,7 @@ def test_every_op(name: str) -> None:
     round_trip(m)
 
 
+@pytest.mark.slow
 def test_random_programs() -> None:
     for seed in range(40):
         round_trip(irgen.generate(seed))

@@ -55,6 +55,7 @@ def _compiled(m: Module, args: list[Any], name: str = "main") -> irgen.Outcome:
         return type(e).__name__, str(e)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("seed, small", KINDS)
 def test_reverse_forward_and_differences_agree(seed: int, small: bool) -> None:

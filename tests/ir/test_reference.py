@@ -218,6 +218,7 @@ def test_agrees_with_compiled_code(f: Callable[..., Any], args: tuple[Any, ...])
     close(jitad.interpret(f, *args), jit(f)(*args))
 
 
+@pytest.mark.slow
 def test_takes_jitted_functions_and_their_derivatives() -> None:
     f = jit(fold, grad=("xs", "c"))
     close(jitad.interpret(f, X, 0.7), f(X, 0.7))
@@ -243,6 +244,7 @@ class Line:
         return x * x * self.slope
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_compiled_code() -> None:
     def read(x: Any, i: int) -> float:
         return x[i] * 2

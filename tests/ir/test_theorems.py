@@ -110,6 +110,7 @@ def test_every_derivative_to_order_three(seed: int, modes: str) -> None:
         assert irgen.same(Interpreter(module).run(name, args), results, 1e-7), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20, 23))
 def test_machine_code_to_order_three(seed: int) -> None:
     module, asked = higher(seed, "rfr", arrays=False)

@@ -76,6 +76,7 @@ def test_which_sums_stay_apart_under_fastmath(f: Callable[..., float], apart: bo
     assert sums and any("contract" not in flags and "fast" not in flags for flags in sums) is apart
 
 
+@pytest.mark.slow
 def test_equal_products_have_no_difference() -> None:
     def leg(x: float, y: float) -> float:
         return math.sqrt(x * x - y * y)

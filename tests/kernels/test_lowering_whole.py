@@ -109,6 +109,7 @@ def test_loops_of_programs() -> None:
     check(f, X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [elementwise, functions, reductions, apart], ids=lambda f: f.__name__)
 def test_derivatives(make: Program) -> None:
     def f(x: Any, y: Any) -> Any:

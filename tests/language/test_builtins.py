@@ -659,6 +659,7 @@ def of_all_indices(a: Any) -> Any:
     return total + np.sum(places ** 2) + sum(1 for _ in np.ndindex(())) + sum(1 for _ in np.ndindex(2, 0))
 
 
+@pytest.mark.slow
 def test_indices_of_a_shape() -> None:
     a = np.random.default_rng(5).normal(size=(4, 3))
     f = jit(of_all_indices, grad=True)

@@ -61,6 +61,7 @@ def derivatives_of_math(x):
     return fraction * x + whole + mantissa * exponent + math.ldexp(x, 3) * x + math.remainder(x * 7, 3.0) * x
 
 
+@pytest.mark.slow
 def test_derivatives_of_math() -> None:
     check(derivatives_of_math)
     for name in FLOATS:

@@ -357,6 +357,7 @@ def test_program(f: Program) -> None:
     check(f)
 
 
+@pytest.mark.slow
 def test_compiled() -> None:
     check_compiled(PROGRAMS)
 

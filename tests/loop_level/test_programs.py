@@ -42,6 +42,7 @@ def programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Ordinary]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", FIELDS)
 def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

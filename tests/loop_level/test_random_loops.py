@@ -25,6 +25,7 @@ def outcome(module: Module, args: list[Any], name: str = "main", backwards: bool
         return type(e).__name__, str(e)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 def test_means_the_same(seed: int) -> None:

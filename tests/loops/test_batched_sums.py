@@ -49,6 +49,7 @@ def given(n: int) -> tuple[Any, Any, Any, Any]:
     return RNG.normal(size=(3, 4)), RNG.normal(size=(n, 4)), RNG.uniform(0.5, 1.0, n), RNG.integers(-3, 3, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_values_and_gradients(f: Callable[..., float]) -> None:
     """Less than a chunk, a chunk, and several with a rest."""

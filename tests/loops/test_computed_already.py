@@ -76,6 +76,7 @@ def newton(x: np.ndarray) -> float:
     return E * E
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f, sines", [(branch, 1), (reduction, 1), (loops_inside, None), (recurrence, 2), (arms, 1),
                                       (newton, 1)])

@@ -58,6 +58,7 @@ def own_array(p: np.ndarray, q: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [frechet, rows, own_array])
 @pytest.mark.parametrize("n", [1, 2, 6])
 def test_the_value_and_gradient_are_those_of_the_program(f: Callable[..., float], n: int) -> None:

@@ -807,6 +807,7 @@ def test_loops_in_a_serial_loop(monkeypatch: pytest.MonkeyPatch, enough: int) ->
     assert np.allclose(jit(eliminated, parallel=True)(square), eliminated(square))
 
 
+@pytest.mark.slow
 def test_a_share_has_iterations_for_all_lanes() -> None:
     """Fewer would have no vectors: the matrix of covariances of 24 series took six times as long on two threads."""
     def products(x: Any, n: int) -> Any:
@@ -893,6 +894,7 @@ def test_exceptions_of_iterations_that_are_run_again(f: Callable[..., Any], seve
         assert str(got.value).partition(" ")[2] == str(wanted.value).partition(" ")[2]
 
 
+@pytest.mark.slow
 def test_recursion_and_memory_run_out_on_any_thread() -> None:
     def deep(n: Any) -> Any:
         return 0.0 if n == 0 else 1.0 + deep(n - 1) * 1.5
@@ -1118,6 +1120,7 @@ def stepped(x: Any, p: Any) -> Any:
     return np.sum(a * b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [grown, stepped])
 def test_arrays_of_serial_loops_in_gradients(f: Callable[..., Any]) -> None:
     """They are not rows of one array, which need a trip count, and serve threads."""

@@ -325,6 +325,7 @@ def test_paths_that_all_store_become_selections() -> None:
     check_grads(f, (q,), order=1, modes=("rev",))
 
 
+@pytest.mark.slow
 def test_sides_of_a_condition_that_no_loop_changes_keep_their_updates() -> None:
     """One side updates one element, the other two: behind the join there would be three."""
     def moments(x: Any, lags: Any) -> Any:

@@ -59,6 +59,7 @@ def signed_root(x, y):
 X, Y = np.random.default_rng(0).normal(0.0, 1.0, 44), np.full(44, 0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("fastmath", [False, True])
 @pytest.mark.parametrize("f", [logistic, softplus, soft_least, signed_root])

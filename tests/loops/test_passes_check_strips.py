@@ -70,6 +70,7 @@ def texts(f: Any, *args: Any) -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("at", [AT % 40, AT], ids=["from the start", "from the end too"])
@@ -175,6 +176,7 @@ def rows(x: Any, at: Any, starts: Any) -> float:
     return s
 
 
+@pytest.mark.slow
 def test_rows_of_an_index_array() -> None:
     f = jit(rows, grad=0)
     for starts in ([0, 100, 640, 700], [-30, -10, 0, 5], [0, 0, 0], [690, 720], [-701, -690], [3, 699, 701]):

@@ -100,6 +100,7 @@ def test_particles() -> None:
             fast(*short)
 
 
+@pytest.mark.slow
 def test_sizes_of_what_the_loop_makes() -> None:
     """Sizes that are not known before the loop are not compared there."""
     def rows(x: Any, at: Any) -> float:

@@ -39,6 +39,7 @@ def other_side(x: np.ndarray, w: np.ndarray, at: int) -> float:
     return np.sum(out * w) + last
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f, at", [(pairs, 0), *((other_side, at) for at in (-3, 1, 2, 6, 10, 11, 40))])
 def test_wherever_the_iteration_lies(f: Callable, at: int) -> None:

@@ -377,6 +377,7 @@ def test_reductions_of_what_the_lanes_have_stored(shape: tuple[int, ...]) -> Non
     np.testing.assert_allclose(np.sum(slope * way), numeric, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_reductions_of_stored_elements_leave_the_cache() -> None:
     """More elements than the lanes keep: the loop runs as it is written."""
     rates = RNG.uniform(0.0001, 0.0002, (18, 1100))

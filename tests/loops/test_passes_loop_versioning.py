@@ -158,6 +158,7 @@ def of_groups(x, start, power):
     return s
 
 
+@pytest.mark.slow
 def test_groups_of_a_few_are_computed_one_by_one() -> None:
     """A vector takes as long for one number as for all of its own."""
     start = np.cumsum([0, 1, 0, 3, 4, 2, 9, 5, 17])

@@ -154,6 +154,7 @@ def test_derivatives(name: str) -> None:
         same(jit(value_and_grad(total, (0, 1)))(x, c), slow)
 
 
+@pytest.mark.slow
 def test_errors_come_from_the_right_iteration() -> None:
     """What the rest raises comes before what the nest would raise later, and nothing is read out of bounds."""
     def picks(x: Any, c: Any, at: Any) -> Any:

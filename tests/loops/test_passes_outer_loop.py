@@ -583,6 +583,7 @@ def nearest(x: Any, y: Any, c: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("n", (0, 2, 16, 17, 40, 100))
 def test_sums_at_indices_that_lanes_choose(n: int) -> None:
@@ -623,6 +624,7 @@ def test_integers(f: Callable[..., Any], n: int) -> None:
         assert np.array_equal(jit(f)(a, b, 1009), interpret(f, a, b, 1009))
 
 
+@pytest.mark.slow
 def test_lanes_add_up_columns_of_integers() -> None:
     a = np.ones((7, 7), dtype=np.int64)
     for f in (products_of_integers, products_of_columns):

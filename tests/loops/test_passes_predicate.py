@@ -298,6 +298,7 @@ def counted_too(z: Any, start: float, level: float, scale: float) -> Any:
     return total, last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [knocked_out, counted_too])
 def test_rows_that_are_read_step_by_step(f: Callable[..., Any]) -> None:
     compiled = jit(f)
@@ -389,6 +390,7 @@ def divides_some(x: Any, k: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 31, 32, 50])
 def test_arithmetic_until_a_condition_holds(n: int) -> None:
     """The last chunk overlaps the one before, and adds nothing twice."""

@@ -111,6 +111,7 @@ def rows(x: np.ndarray, first: int) -> float:
     return np.sum(s)
 
 
+@pytest.mark.slow
 def test_numbers_added_along_columns() -> None:
     for n in (0, 1, 5, 40):
         x = R.normal(size=(n, 16))

@@ -130,6 +130,7 @@ def test_iterations_that_are_run_again_go_upwards() -> None:
         jit(product)(-X, X)
 
 
+@pytest.mark.slow
 def test_loops_that_carry_frames_are_no_matter_of_sums() -> None:
     def halved(x):
         while x > 0.01:

@@ -75,6 +75,7 @@ def test_gradients(f: Any) -> None:
     check_grads(f, args, order=1)
 
 
+@pytest.mark.slow
 def test_the_loop_is_skipped() -> None:
     compiled = jit(nearest_and_sum, grad=(0, 1))
     compiled.grad(np.ones((4, 3)), np.zeros((2, 3)))
@@ -140,6 +141,7 @@ def aligned(a: Any, b: Any, score: Any, gap: float) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [0.3, -0.2])
 def test_a_table_whose_cotangents_are_sums(gap: float) -> None:
     rng = np.random.default_rng(2)

@@ -152,6 +152,7 @@ PROGRAMS = [fewer, label, label_read_twice, overwritten, row_by_row, filled, blo
             before, turned]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_values_and_gradients(f: Callable[..., float]) -> None:

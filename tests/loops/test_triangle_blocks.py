@@ -179,6 +179,7 @@ def test_an_index_out_of_bounds_is_found_in_its_row(rows: int, columns: int) -> 
     assert str(found.value) == str(expected.value)
 
 
+@pytest.mark.slow
 def test_a_root_of_a_negative_number_raises_in_its_row() -> None:
     def indefinite(a: Any) -> Any:
         n = len(a)

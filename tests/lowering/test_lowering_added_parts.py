@@ -108,6 +108,7 @@ def cell(x, w, n):
     return total + np.sum(gates[:, :n] * gates[:, n:2 * n] / (1 + np.exp(-gates[:, 2 * n:])))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 33])
 def test_a_gated_cell(n):

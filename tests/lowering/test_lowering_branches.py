@@ -161,6 +161,7 @@ def test_interpolation_has_the_widest_vectors(monkeypatch: pytest.MonkeyPatch) -
     assert re.search(r"vgatherqpd.*zmm", by_arrays.inspect("asm", line, np.arange(0, 300, 7)))
 
 
+@pytest.mark.slow
 def test_merges_of_sorted_parts_select() -> None:
     """Either part is as likely to have the smaller element: a branch would be mispredicted half of the time."""
     x = np.random.default_rng(0).normal(size=50)

@@ -316,6 +316,7 @@ def kept_before(x, start, w):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [ragged, kept_before])
 def test_copies_are_updated_in_place_where_another_path_passes_on_the_original(f: Callable[..., float]) -> None:
     """Zeros are filled once; a part without rows reads them, and another one updates its copy."""

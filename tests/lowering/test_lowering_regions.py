@@ -32,6 +32,7 @@ def count(text: str) -> int:
     return len(re.findall(r"^define .*\.region\.", text, re.MULTILINE))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("arrays", [False, True], ids=["scalars", "arrays"])
 @pytest.mark.parametrize("seed", range(300, 312))

@@ -84,6 +84,7 @@ def endless(x: Any, n: int) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_walks_count() -> None:
     """A million iterations of a loop with long walks would take minutes."""
     compiled, x = jit(endless), np.zeros(10**6)

@@ -43,6 +43,7 @@ def window_continue(x: Any, f: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [window, window_continue])
 @pytest.mark.parametrize(("rows", "columns", "size"), [(9, 11, 3), (1, 1, 5), (7, 5, 7), (20, 3, 5), (0, 4, 3),
                                                        (6, 6, 1), (12, 13, 9)])

@@ -243,6 +243,7 @@ def stepped_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(12, 12), (9, 4), (5, 0)])
 def test_products_of_loops_that_have_no_iteration(shape: tuple[int, int]) -> None:
     """Nothing is checked, or allocated, for a loop that is not executed: neither for a negative count."""

@@ -127,6 +127,7 @@ def test_derivatives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "%xs" not in again.inspect("optimized", *cases[0])
 
 
+@pytest.mark.slow
 def test_many_terms() -> None:
     """A loop over many more terms than a log holds, in single precision."""
     w, u, rows = (a.astype(np.float32) for a in given(5, 4, 500))

@@ -100,6 +100,7 @@ def gates(u: Any, b: Any, h0: Any, n: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fastmath", [False, True])
 def test_rows_of_gates(fastmath: bool) -> None:
     rng = np.random.default_rng(3)

@@ -71,6 +71,7 @@ def total(a: Any, scale: float) -> float:
     return s
 
 
+@pytest.mark.slow
 def test_sums_of_values_stay_in_order() -> None:
     a = np.zeros((40, 3))
     a[0, 0], a[1:, 1], a[-1, 2] = 1e16, 1.0, -1e16
@@ -100,6 +101,7 @@ def subtracted(q: Any, beta: float) -> float:
     return e
 
 
+@pytest.mark.slow
 def test_what_is_subtracted() -> None:
     q = np.random.default_rng(1).normal(size=(19, 5))
     for f in (bonds, subtracted):
@@ -147,6 +149,7 @@ def all_windows(x: Any, k: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f, split", [(windows, False), (all_elements, True), (all_windows, True)])
 def test_sums_under_fast_math(f: Callable[..., float], split: bool) -> None:
     rng = np.random.default_rng(0)

@@ -93,6 +93,7 @@ def parted(x: Any, y: Any, k: Any) -> Any:
 BECOME_LOOPS = [windows, several, blocks, columns, extremes]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("f", [*BECOME_LOOPS, backwards, rows, kept, parted])
 def test_values(f: Callable[..., Any]) -> None:

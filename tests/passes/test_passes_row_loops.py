@@ -87,6 +87,7 @@ def test_gradients(f: Callable[..., Any]) -> None:
         check_grads(f, (RNG.normal(size=n), RNG.normal(size=m)), order=1)
 
 
+@pytest.mark.slow
 def test_no_rows_and_no_columns() -> None:
     for f in (weighed, farthest):
         fast = jit(f, grad=(0, 1))
@@ -97,6 +98,7 @@ def test_no_rows_and_no_columns() -> None:
         jit(nearest)(RNG.normal(size=5), np.zeros(0))
 
 
+@pytest.mark.slow
 def test_equal_elements_share_the_cotangent() -> None:
     x, y = np.array([0.0, 3.0] * 10), np.array([1.0, -1.0, 1.0])
     value, (gx, gy) = jit(nearest, grad=(0, 1)).value_and_grad(x, y)

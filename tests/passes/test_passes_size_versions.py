@@ -110,6 +110,7 @@ def test_parts_of_longer_rows() -> None:
     check_grads(lambda c, x: projected(c, x, *fresh[2:]), fresh[:2], order=1)
 
 
+@pytest.mark.slow
 def test_sizes_that_differ_are_told() -> None:
     f = jit(pairs, grad=True)
     f.value_and_grad(np.ones((20, 3)), np.ones((20, 3)), np.ones(3))

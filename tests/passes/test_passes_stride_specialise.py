@@ -58,6 +58,7 @@ def lengths(x: Any, ends: Any) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_rows_at_indices_that_are_checked() -> None:
     rng = np.random.default_rng(2)
     compiled, ends = jit(lengths, grad=True), rng.integers(-9, 9, (30, 2))

@@ -72,6 +72,7 @@ def test_blocks_against_c() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_places_of_the_blocks() -> None:
     """The whole matrix times a step is the difference of the residuals."""
     problem = small_scene()

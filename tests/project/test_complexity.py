@@ -97,6 +97,7 @@ def test_a_logistic_function_keeps_its_exponential_alone() -> None:
     assert after - before == 2 * 100
 
 
+@pytest.mark.slow
 def test_reduction_keeps_nothing() -> None:
     sizes = (100, 1000, 5000)
     kept = []
@@ -132,6 +133,7 @@ def test_shared_values_are_differentiated_once() -> None:
     assert work(run) <= 200
 
 
+@pytest.mark.slow
 def test_the_backward_sweep_visits_each_call_once() -> None:
     calls = []
     for n in (8, 12, 16):
@@ -140,6 +142,7 @@ def test_the_backward_sweep_visits_each_call_once() -> None:
     assert max(calls) <= 1.2 * min(calls) and max(calls) <= 8
 
 
+@pytest.mark.slow
 def test_a_million_steps() -> None:
     """Compiled: correct, and linear in memory (at most a float and an index per step)."""
     f = jit(recurrence, grad=("s", "w"))
@@ -165,6 +168,7 @@ def test_many_inputs_compiled() -> None:
     np.testing.assert_allclose(f.grad(x, 0.7), expected, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_kept_bytes_of_compiled_code() -> None:
     """The arena as in ``docs/complexity.md``: proportional to the steps, to their square root, or constant."""
     sizes = (20_000, 320_000)

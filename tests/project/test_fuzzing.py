@@ -262,6 +262,7 @@ def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPa
     assert str(mapped) == "ok" and mapped.counts["value"] == 1 and "vmap against a loop" not in mapped.counts
 
 
+@pytest.mark.slow
 def test_a_failure_shrinks() -> None:
     made = (generate(seed, (), ("for range",), size=40).source for seed in range(7, 99))
     source = next(s for s in made if "\n    return 0.5 * x" in s) + "\n\ndef unused(x):\n    return x\n"

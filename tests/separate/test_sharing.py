@@ -243,6 +243,7 @@ def test_arrays_that_are_written_to_and_returned() -> None:
     assert change.stats["compilations"] > 0
 
 
+@pytest.mark.slow
 def test_a_separate_function_calls_another() -> None:
     f = library()
 
