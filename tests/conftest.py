@@ -4,7 +4,8 @@ compiled and not read from disk; hypothesis has no time limit.
 ``pytest --first`` runs the first case of each test, and no test that is marked ``slow``, one that takes more
 than a third of a second; the verifier runs after stages only (``make check``).  With ``--slow`` these tests run as well
 (``make cpus``).
-``--long sample`` runs every sixteenth of all cases that are marked ``long``, and all others (``make test``), and
+*Long* are the cases of tests marked ``long``, and of tests marked ``slow`` all but the first.
+``--long sample`` runs every sixteenth of all long cases, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``); ``--long 1/3`` to ``3/3`` run every third one of them,
 and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
@@ -45,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="with --first, tests marked slow as well")
     parser.addoption("--some-as-users", action="store_true", help="some of the tests marked any_level at users' level")
     parser.addoption("--long", choices=("sample", "rest", *THIRDS),
-                     help="a sample of the cases marked long, the rest, or every third one")
+                     help="a sample of the long cases, the rest, or every third one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,7 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         timely = [item for item in items if config.getoption("--slow") or not item.get_closest_marker("slow")]
         kept = [item for item, number in _numbered(timely) if number == 0]
     elif part := config.getoption("--long"):
-        long = [item for item in items if item.get_closest_marker("long")]
+        long = [item for item, number in _numbered(items)
+                if item.get_closest_marker("long") or number > 0 and item.get_closest_marker("slow")]
         every, first = (len(THIRDS), THIRDS.index(part)) if part in THIRDS else (SAMPLED, 0)
         rest = [item for number, item in enumerate(long) if number % every != first]
         left_out = set(map(id, rest))
