@@ -13,7 +13,8 @@ Functions without a vector version have loops of their own, so that others becom
 
 *Reuse*: a stored elementwise result takes over the buffer of an operand that has no later reader.
 *Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.  An
-``ordered`` product is accumulated by an ``ordered`` addition only, which is always executed so: its ``c`` is stored.
+``ordered`` product is accumulated by an ``ordered`` addition only.  Its ``c`` is stored, so that there is a buffer; were
+that read elsewhere, the sums would begin at 0, and ``c`` be added last.
 """
 
 from __future__ import annotations
