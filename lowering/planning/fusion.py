@@ -13,8 +13,8 @@ Functions without a vector version have loops of their own, so that others becom
 
 *Reuse*: a stored elementwise result takes over the buffer of an operand that has no later reader.
 *Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.  An
-``ordered`` product is accumulated by an ``ordered`` addition only.  Its ``c`` is stored, so that there is a buffer; were
-that read elsewhere, the sums would begin at 0, and ``c`` be added last.
+``ordered`` product is accumulated by an ``ordered`` addition only.  Its ``c`` is stored, so that there is a buffer; if
+something else reads that, the sums begin at 0, and ``c`` is added last.
 """
 
 from __future__ import annotations
