@@ -95,7 +95,7 @@ _MODULES = ("aot", "gpu", "random")
 def __getattr__(name: str) -> Any:
     if name not in _MODULES and name not in _HOME:
         raise importlib.import_module(".frontend.values.other_libraries", __name__).unknown_name(__name__, name)
-    return importlib.import_module(".big_stack", __name__).with_room(lambda: _find(name))
+    return importlib.import_module(".compiler_threads", __name__).with_room(lambda: _find(name))
 
 
 def _find(name: str) -> Any:

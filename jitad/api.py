@@ -10,9 +10,9 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .big_stack import with_room
 from .calling.handle import Handle
 from .calling.jitted import Bound, alone, bound_to, elsewhere, reduced
+from .compiler_threads import with_room
 from .errors import UnsupportedError, switched_on
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .big_stack import with_room
 from .calling.handle import dispatcher, given_to
 from .compiler import traced
+from .compiler_threads import with_room
 from .errors import UnsupportedError, with_columns
 from .evaluation import as_returned, evaluated, program_of, with_arguments
 from .frontend.columns.pack import returned

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import compiler, pipeline
-from ..big_stack import with_room
 from ..calling.compiled import lock
 from ..calling.dispatch import Dispatcher
 from ..calling.signature import Spec, signature
+from ..compiler_threads import with_room
 from ..errors import DifferentiationError, UnsupportedError
 from ..frontend.callables.traceable import positional
 from ..frontend.captured.leaves import Leaf as Parameter

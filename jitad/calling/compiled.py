@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..big_stack import with_room
+from ..compiler_threads import with_room
 from ..errors import CompileError, TypeInferenceError
 from ..frontend.captured.guards import Guard, is_number
 from ..frontend.captured.leaves import Leaf, Opened

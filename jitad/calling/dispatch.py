@@ -18,8 +18,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from ..big_stack import with_room
 from ..caching import cache
+from ..compiler_threads import with_room
 from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, switched_on, with_columns
 from ..frontend.captured.leaves import Leaf
 from ..frontend.captured.options import Options

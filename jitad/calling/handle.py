@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..big_stack import with_room
+from ..compiler_threads import with_room
 from ..errors import shown
 from ..locks import handles as handle_lock
 from ..lowering.python import callable as native_callable

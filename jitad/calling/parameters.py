@@ -9,7 +9,7 @@ from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
-from ..big_stack import with_room
+from ..compiler_threads import with_room
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import compiler, pipeline
-from ..big_stack import with_room
 from ..calling.compiled import Program, Prototype, Shape
 from ..calling.dispatch import ATTEMPTS, Dispatcher, redirected
 from ..calling.parameters import name_of
 from ..calling.signature import Signature
+from ..compiler_threads import with_room
 from ..errors import CompileError, switched_on
 from ..frontend.captured.leaves import Leaf
 from ..frontend.captured.options import Options

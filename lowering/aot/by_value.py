@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
 from ...errors import CompileError
 from ...ir.types import Scalar
 from ...kernels import blas
@@ -73,6 +74,7 @@ def wrapper(name: str, made: Interface, result: Scalar, given: Sequence[Paramete
     return writer.text()
 
 
+@uninterrupted
 def load(library: Library, name: str) -> int:
     """The address of a function of the library, which is loaded into this process for good."""
     image = library.object()

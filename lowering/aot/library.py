@@ -13,6 +13,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
 from ...ir.graph import Module
 from ...ir.types import Type
 from ...kernels import blas
@@ -72,16 +73,19 @@ class Library:
 
     # --- emission -----------------------------------------------------------------------------------
 
+    @uninterrupted
     def object(self) -> bytes:
         """The object file."""
         with cpu.lock, cpu.generating(self._size):
             image: bytes = self.platform.machine(self._level).emit_object(self.unit)
         return image
 
+    @uninterrupted
     def assembly(self) -> str:
         with cpu.lock, cpu.generating(self._size):
             return str(self.platform.machine(self._level).emit_assembly(self.unit))
 
+    @uninterrupted
     def llvm_ir(self) -> str:
         """The optimised LLVM IR."""
         return str(self.unit)
@@ -109,11 +113,16 @@ class Library:
         failures.define(writer, self.messages, errors, size)
         if len(codes) > 1:
             dispatch.define(writer, [p.interface for p in self.programs], self.variants)
+        whole = self._whole(runtimes, writer, codes, {p.interface.name for p in self.programs}.union(errors))
+        self._size += runtimes.size
+        return whole
+
+    @uninterrupted
+    def _whole(self, runtimes: _Units, writer: Writer, codes: Sequence[_Code], exports: set[str]) -> llvm.ModuleRef:
         whole = runtimes.optimised(writer, _AS_WRITTEN)
         for unit in [*(code.unit for code in codes), *(cpu.parsed(text) for text in self.wrappers.values())]:
             whole.link_in(unit)
-        self._size += runtimes.size
-        _internalise(whole, self.platform, {p.interface.name for p in self.programs}.union(errors, self.wrappers))
+        _internalise(whole, self.platform, exports.union(self.wrappers))
         return whole
 
 
@@ -150,12 +159,16 @@ class _Code(_Units):
         super().__init__(platform)
         self.several, self.messages = several, Messages()
         writers = [(self._program(program), program.options) for program in programs]
+        self.unit = self._unit(writers, {self._symbol(p.interface) for p in programs})
+
+    @uninterrupted
+    def _unit(self, writers: Sequence[tuple[Writer, Options]], exports: set[str]) -> llvm.ModuleRef:
         units = [self.optimised(writer, options) for writer, options in writers]
         units += self._shared({name for writer, _ in writers for name in _declared(writer)})
         for unit in units[1:]:
             units[0].link_in(unit)
-        _internalise(units[0], platform, {self._symbol(p.interface) for p in programs})
-        self.unit = dispatch.for_processor(units[0], platform) if several else units[0]
+        _internalise(units[0], self.platform, exports)
+        return dispatch.for_processor(units[0], self.platform) if self.several else units[0]
 
     def _symbol(self, made: Interface) -> str:
         return dispatch.symbol(made.name, self.platform) if self.several else made.name

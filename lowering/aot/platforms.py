@@ -13,6 +13,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
 from ...errors import UnsupportedError
 from ..llvm import processor
 from ..llvm.target import BLAS, LIBMVEC, Target
@@ -86,6 +87,7 @@ class Platform:
         return found.create_target_machine(cpu=self.cpu, features=self.features, opt=level, reloc="pic",
                                            codemodel="default")
 
+    @uninterrupted
     def target(self) -> Target:
         """The machine as the lowering sees it."""
         layout = str(self.machine(2).target_data)
@@ -112,6 +114,7 @@ TABLE = {p.name: p for p in (
 )}
 
 
+@uninterrupted
 def find(name: str | None, cpu: str | None, libraries: frozenset[str]) -> Platform:
     """The platform ``name``, by default this machine, with the processor ``cpu``, by default the platform's own.
 
@@ -132,6 +135,7 @@ def find(name: str | None, cpu: str | None, libraries: frozenset[str]) -> Platfo
     return _with_features(replace(found, cpu=cpu, features=""))
 
 
+@uninterrupted
 def variants(name: str | None, cpu: str | None, libraries: frozenset[str]) -> list[Platform]:
     """As ``find``, for each processor of a list such as ``"x86-64-v2,x86-64-v4"``; the oldest is first.
 

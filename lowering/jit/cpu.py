@@ -16,6 +16,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
 from ...errors import CompileError
 from ...ir.graph import Module
 from ...kernels import blas
@@ -82,6 +83,7 @@ _unused: list[llvm.orcjit.ResourceTracker] = []
 
 
 @cache
+@uninterrupted
 def target() -> Target:
     """This machine, with the processor that ``JITAD_CPU`` names when code is first compiled."""
     machine = _machine(2)
@@ -142,9 +144,13 @@ class Native:
         self.finished, self.straight, self.keep, self.outside = finished, straight, keep, dict(outside or {})
         self.portable, self.object_files = portable, list[bytes]()
         self.calls: dict[str, Native] = {}           # shared routines
+        self._code = self._linked()
+
+    @uninterrupted
+    def _linked(self) -> llvm.orcjit.ResourceTracker:
         with lock:
             _unused.clear()
-            self._code = self._link()
+            return self._link()
 
     def __del__(self, unused: list[llvm.orcjit.ResourceTracker] = _unused) -> None:      # globals may be gone
         if hasattr(self, "_code"):                       # linking may have failed
@@ -222,6 +228,7 @@ class Native:
         return found
 
     @property
+    @uninterrupted
     def llvm(self) -> str:
         """The optimised LLVM IR.  It is made again at each access, as it is rarely needed."""
         with lock:
@@ -231,6 +238,7 @@ class Native:
             return str(unit)
 
     @property
+    @uninterrupted
     def asm(self) -> str:
         """The machine code as assembly, with that of the products of matrices that it calls."""
         with lock:

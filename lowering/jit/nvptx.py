@@ -13,6 +13,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
 from ...errors import CompileError, DeviceError
 from ...ir.graph import Module
 from ..function.module import ModuleLowering
@@ -52,6 +53,7 @@ def to_ptx(module: Module, roots: Sequence[str], arch: str = ARCH, options: Opti
     return assembly(lowering.writer.text(), arch, names or [symbol(r) for r in roots])
 
 
+@uninterrupted
 def assembly(source: str, arch: str, keep: Sequence[str]) -> str:
     """Link libdevice into LLVM IR, keep the functions in ``keep`` external, optimise, and print PTX."""
     try:

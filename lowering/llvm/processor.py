@@ -16,6 +16,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
+
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 # In 32-bit mode LLVM takes any name; in 64-bit mode it aborts at a processor without 64-bit instructions.
 _ASKED = "i686-unknown-linux-gnu"
@@ -51,6 +53,7 @@ class Processor:
     features: str
 
 
+@uninterrupted
 def chosen() -> Processor:
     """The processor that ``JITAD_CPU`` names; by default this machine's.
 
@@ -82,6 +85,7 @@ def features(name: str) -> frozenset[str]:
     return _differences((name,), _host_map())[name]
 
 
+@uninterrupted
 def _differences(names: Sequence[str], asked: Iterable[str]) -> dict[str, frozenset[str]]:
     """For each processor, the features by which it differs from the oldest."""
     llvm.initialize_native_target()
@@ -98,6 +102,7 @@ def _differences(names: Sequence[str], asked: Iterable[str]) -> dict[str, frozen
 
 
 @cache
+@uninterrupted
 def _host_map() -> dict[str, bool]:
     return dict(llvm.get_host_cpu_features())
 

@@ -14,6 +14,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from ...compiler_threads import uninterrupted
 from ...errors import CompileError
 from ..gpu.image import Image, Kernel
 from ..gpu.tensor_cores import defined
@@ -81,6 +82,7 @@ def load(image: Image, checked: bool = False, level: int = 1) -> Loaded:
 
 
 @cache
+@uninterrupted
 def runtime() -> Native:
     """The machine code of ``scheduler`` and ``shadow``."""
     llvm.initialize_native_asmparser()                           # for the assembly of ``fibers``

@@ -16,7 +16,7 @@ from jitad.lowering.gpu.program import DeviceProgram, compile_program
 from jitad.lowering.math.options import Options
 
 from jitad import pipeline
-from jitad.big_stack import with_room
+from jitad.compiler_threads import with_room
 from jitad.gpu.simulated import SimulatedDriver
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitad import pipeline
-from jitad.big_stack import with_room
+from jitad.compiler_threads import with_room
 from jitad.evaluation import as_returned
 from jitad.frontend.columns.pack import returned
 from jitad.ir.evaluate.interp import Frames, Interpreter

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitad import pipeline
-from jitad.big_stack import with_room
+from jitad.compiler_threads import with_room
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import ExcInfo, Module
 from jitad.loop_level.build import to_loops

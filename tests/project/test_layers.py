@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-LAYERS = (("errors", "disk_store", "locks"), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",),
-          ("frontend", "pytree"), ("pipeline",), ("kernels",), ("lowering", "loop_level"), ("mlir",),
+LAYERS = (("errors", "disk_store", "locks", "compiler_threads"), ("ir",), ("semantics",), ("passes",), ("cps",),
+          ("ad",), ("frontend", "pytree"), ("pipeline",), ("kernels",), ("lowering", "loop_level"), ("mlir",),
           ("api", "caching", "calling", "separate", "gpu", "pickling", "aot"),
           ("__init__", "__main__", "command_line"))
 # Folders in their order: each imports only those before it.
