@@ -223,7 +223,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _then(unroll, _SIMPLIFY, _LICM)),     # again: bodies are smaller without their checks
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
-    ("adjoint", "peel", _then(peel, Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "peel", _then(peel, Step(check_elimination), _SIMPLIFY, _CSE, _LICM, Step(check_elimination), _SIMPLIFY)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "load_speculation", _then(load_speculation, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "code_hoisting", lambda module, roots: code_hoisting(module) if module.underived() else False),
