@@ -20,6 +20,7 @@ all iterations are those of the first part.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...ir.builder import Builder
@@ -47,13 +48,15 @@ class _Borders:
     """``first`` and ``last``: the forms of which the interior begins at the largest and ends at the smallest.
 
     ``taken``: the operand that a maximum or minimum is there, or what a comparison is.  ``fixed``: the forms of sums
-    that are the same in all its iterations, as the distance of a window's ends.
+    that are the same in all its iterations, as the distance of a window's ends.  ``outside``: the values from outside
+    that are compared.
     """
 
     first: list[Affine] = field(default_factory=list)
     last: list[Affine] = field(default_factory=list)
     taken: dict[Value, Value | bool] = field(default_factory=dict)
     fixed: dict[Value, Affine] = field(default_factory=dict)
+    outside: dict[Value, None] = field(default_factory=dict)
 
 
 def border_splitting(module: Module) -> bool:
@@ -99,9 +102,10 @@ class _Finder:
                 gains = gains or op.result in needed
         if not self.found.taken:
             return None
-        plain = AffineForms()
-        gains = gains or any(child in windows and self._is_fixed(c.trip, self.forms)
-                             and not self._is_fixed(c.trip, plain) for child, c in self.inner)
+        varying = [(child, c) for child, c in self.inner if not self._is_fixed(c.trip, AffineForms())]
+        if not all(self._is_fixed(c.trip, self.forms) for _, c in varying):
+            return None
+        gains = gains or any(child in windows for child, _ in varying)
         for op in (op for b in self.loop.blocks for op in b.ops if op.name in ("add", "sub") and gains):
             form = self.forms.of(op.result)
             if op.result.type == I64 and self._is_outside(form) and not all(
@@ -136,6 +140,8 @@ class _Finder:
         """Note what an op takes in the interior, if an end of the interior decides that."""
         x, y = map(self.forms.of, op.operands)
         ahead = x.minus(y)
+        if not (_is_flat(x) and _is_flat(y)):
+            return False
         step = ahead.coefficient(self.known.iv)
         least, most = self._extremes(ahead.without(self.known.iv).times(step))
         if abs(step) != 1 or least is None or most is None:
@@ -152,6 +158,8 @@ class _Finder:
             larger = step < 0
         else:
             return False
+        for form in (x, y, least, most):
+            self.found.outside |= dict.fromkeys(v for v, _ in form.terms if v.block not in self.loop.blocks)
         if op.name in ORDERS:
             self.found.taken[op.result] = larger == (op.name in ("gt", "ge"))
             return True
@@ -175,10 +183,7 @@ class _Finder:
             end = trip.plus(Affine(-1)).times(times)
             least = least.without(v).plus(end if times < 0 else Affine(0))
             most = most.without(v).plus(end if times > 0 else Affine(0))
-        steep = any(abs(c) > STEEPEST for _, c in (*least.terms, *most.terms))
-        if steep or max(len(least.terms), len(most.terms)) > LONGEST or max(map(abs, (least[0], most[0]))) > SMALL:
-            return None, None
-        return least, most
+        return (least, most) if _is_flat(least) and _is_flat(most) else (None, None)
 
     def _is_near_end(self, border: Affine) -> bool:
         behind = border.minus(self.trip)
@@ -195,8 +200,7 @@ class _Splitting(LoopParts):
         values: dict[Value, Value] = {}
         interior, last = clone_blocks(self.blocks, self.func, values), clone_blocks(self.blocks, self.func, {})
         trip = self.known.trip
-        is_small = self._are_small(b, [self.known.trip, *dict.fromkeys(
-            v for form in (*borders.first, *borders.last) for v, _ in form.terms)])
+        is_small = self._are_small(b, {trip: None, **borders.outside})
         begin: Value = b.const(0)
         for form in borders.first:
             begin = b.maximum(begin, value_of(b, form))
@@ -217,7 +221,7 @@ class _Splitting(LoopParts):
         self._take(interior, {**fixed, **taken})
 
     @staticmethod
-    def _are_small(b: Builder, values: list[Value]) -> Value:
+    def _are_small(b: Builder, values: Iterable[Value]) -> Value:
         """The condition that sums of these values do not wrap; sizes of arrays are small."""
         found: Value = b.const(True)
         for v in values:
@@ -236,6 +240,11 @@ class _Splitting(LoopParts):
         for block in copy.values():
             for op in block.all_ops():
                 op.replace_uses(mapping)
+
+
+def _is_flat(form: Affine) -> bool:
+    """True if a sum of small values cannot wrap."""
+    return len(form.terms) <= LONGEST and abs(form.constant) < SMALL and all(abs(c) <= STEEPEST for _, c in form.terms)
 
 
 def _within(loop: Loop) -> list[Loop]:
