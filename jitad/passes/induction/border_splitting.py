@@ -27,7 +27,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.ops import ORDERS
-from ...ir.types import BOOL, I64, Array, Scalar
+from ...ir.types import I64, Array, Scalar
 from ..analysis.affine import DEEPEST, Affine, AffineForms
 from ..analysis.cfg import merge_chains, resolve
 from ..analysis.loops import Counted, Loop, counted, exit_values, loop_forest
@@ -98,8 +98,9 @@ class _Finder:
         needed = _needed({b for child in windows for b in child.blocks})
         latches = {x.latch.term.operands[0] for x in (self.loop, *_within(self.loop)) if x.latch and x.latch.term}
         for op in (op for b in _in_order(self.loop) for op in b.ops if op.name in DECIDED):
-            if op.operands[0].type == I64 and op.result not in latches and self._take(op):
-                gains = gains or op.result in needed
+            if op.operands[0].type != I64 or op.result in latches or op.name in ORDERS and op.result not in needed:
+                continue
+            gains = self._take(op) and op.result in needed or gains
         if not self.found.taken:
             return None
         varying = [(child, c) for child, c in self.inner if not self._is_fixed(c.trip, AffineForms())]
@@ -252,9 +253,12 @@ def _within(loop: Loop) -> list[Loop]:
 
 
 def _needed(blocks: set[Block]) -> set[Value]:
-    """The values that these blocks make, and the conditions that they read, with what these consist of."""
-    found = {v for b in blocks for op in b.ops for v in op.results}
-    todo = [v for b in blocks for op in b.all_ops() for v in op.used() if v.type == BOOL]
+    """The integers that these blocks make, and the conditions of their branches, with what these consist of.
+
+    Checks are left to ``loop_versioning``.
+    """
+    found = {v for b in blocks for op in b.ops for v in op.results if v.type == I64}
+    todo = [op.operands[0] for b in blocks for op in b.all_ops() if op.name in ("branch", "select")]
     while todo:
         v = todo.pop()
         if v not in found:
