@@ -228,8 +228,8 @@ class Made:
 
     def _check(self, t: Trace, v: Any) -> None:
         if type(t.state.get(v) if isinstance(v, ListObj) else None) is Growing:
-            t.unsupported("a list of lists, of lengths that are only known at run time",
-                          "an array, `np.zeros((n, m))`, indexed `a[i][j]` or `a[i, j]`")
+            raise in_loops(t, "a list of lists, of lengths that are only known at run time",
+                           "lists of one length; or an array, `np.zeros((n, m))`, and another of the lengths")
         if isinstance(v, Obj):
             if v in self._before or not isinstance(v, (ListObj, DictObj, Instance)):
                 self._refuse(t, v)

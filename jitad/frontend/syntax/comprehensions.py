@@ -29,14 +29,19 @@ from ..values.code import Code, Frame, Hook, Names
 from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
 from ..values.values import Choice, Edge, Slot, Sym
+from . import filled_lists
 
 
 @dataclass
 class Clauses:
-    """``for target in iterable if …`` of a comprehension, and the names of its targets."""
+    """``for target in iterable if …`` of a comprehension, and the names of its targets.
+
+    ``ragged``: its elements are lists of different lengths.
+    """
 
     items: tuple[tuple[Hook, Callable[[Frame, Any], None], list[Hook], Loc], ...]
     names: Names
+    ragged: bool = False
 
     def frame(self, f: Frame) -> Frame:
         """A frame for the targets, which are local to the comprehension."""
@@ -80,13 +85,15 @@ def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]],
     return f.t.over(c, lambda x: make(comprehend(f, clauses, element, f.t.settled(walked))))
 
 
-def build_list(f: Frame, clauses: Clauses, element: Hook) -> Any:
+def build_list(f: Frame, clauses: Clauses, element: Hook, fill: filled_lists.Filled | None) -> Any:
     """A list comprehension; over a long list the result is a long list, made in a loop."""
     walked = clauses.items[0][0](f)
     c = f.t.walked_choice(walked)
     if c is not None:
         return f.t.over(c, lambda x: _list(f, clauses, element, f.t.settled(walked)))
-    return _list(f, clauses, element, walked)
+    made = None if fill is None or not long_lists.is_walked(f.t, walked) else \
+        filled_lists.listed(clauses.frame(f), fill, walked)
+    return _list(f, clauses, element, walked) if made is None else made
 
 
 def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
@@ -100,7 +107,7 @@ def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
         return _in_a_loop(f, clauses, element, walked) if in_a_loop else \
             t.new_list(comprehend(f, clauses, element, walked))
     except UnsupportedError as e:
-        if not long_lists.goes_in_loops(e):
+        if clauses.ragged or not long_lists.goes_in_loops(e):
             raise
         if in_a_loop:                                # its blocks are dropped; otherwise unused ops are left
             del t.func.blocks[blocks:]
@@ -147,7 +154,7 @@ def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
                               "a list comprehension over nothing, whose elements cannot be evaluated",
                               (lambda: made[0].kept) if conditions else None)
     mark(t.state, walked, True)
-    return growing_lists.changeable(t, made[0].listed(t, stacks))
+    return growing_lists.made(t, made[0].listed(t, stacks))
 
 
 def _known(f: Frame, condition: Any, loc: Loc) -> bool:

@@ -24,7 +24,7 @@ from ..arrays.rules import lengths, promotion
 from ..columns.list_columns import Columns, Kind, gathered
 from ..columns.pack import Packed
 from ..objects import containers
-from ..objects.growing_lists import holds_lists
+from ..objects.list_elements import holds_lists
 from ..values.lattice import is_number
 from ..values.protocol import Trace
 from ..values.values import ArrayRef, Sym
