@@ -316,12 +316,21 @@ def _in_a_function(n, m):
     return t
 
 
-@pytest.mark.parametrize("f", [
-    _reads, _in_place, _names, _replaced, _copies, _longer_and_shorter, _attribute, _in_turns, _in_a_function])
-def test_as_python(f: Callable[..., Any]) -> None:
+def _as_python(f: Callable[..., Any]) -> None:
     want = f(4, 4)
     _expect_same(jit(f)(4, 4), want)
     _expect_same(tracing.run(tracing.trace(f, 4, 4), 4, 4), want)
+
+
+@pytest.mark.parametrize("f", [_names, _replaced, _in_a_function])
+def test_as_python(f: Callable[..., Any]) -> None:
+    _as_python(f)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("f", [_reads, _in_place, _copies, _longer_and_shorter, _attribute, _in_turns])
+def test_others_as_python(f: Callable[..., Any]) -> None:
+    _as_python(f)
 
 
 # --- errors -----------------------------------------------------------------------------------------

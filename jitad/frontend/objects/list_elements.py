@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import pytree
 from ...ir.graph import Value
-from ...ir.types import dims_of, dtype_of
+from ...ir.types import Scalar, dims_of, dtype_of
 from ..columns.list_columns import Cell, Columns, Kind, kind
 from ..columns.recursive_types import family_of
 from ..values.growing import Growing, NeedRows, cell_of
@@ -73,8 +73,11 @@ def _row_of(t: Trace, v: ListObj) -> tuple[list[Any], Kind]:
     return [row], table_of(kind(pytree.LEAF, (cell,)), ones_of(row))
 
 
-def _is_row(t: Trace, v: Any) -> bool:
+def is_row(t: Trace, v: Any) -> bool:
+    """True for a list of run-time length that is a row where it is put into a list: of numbers, or of such lists."""
     content = contents(t, v)
+    if content is not None and content.kind.element.type is list and not t.session.rows:
+        raise NeedRows
     return content is not None and len(content.columns) == 1 and (
         is_table(content.kind) or content.kind.element.is_leaf and not content.kind.cells[0].array)
 
@@ -93,7 +96,7 @@ def flat(t: Trace, v: Any) -> tuple[list[Any], Kind] | None:
     v = t.settle(v) if type(v) is Choice else v
     if _is_short_row(t, v):
         return _row_of(t, v)
-    if not _is_plain(t, v) and not _is_row(t, v):
+    if not _is_plain(t, v) and not is_row(t, v):
         return None
     leaves, structure = pytree.flatten(containers.export(t, v))
     leaves = [t.read(x) if isinstance(x, ArrayRef) else x for x in leaves]
@@ -212,7 +215,7 @@ def grown(t: Trace, content: Any, to: Kind, room: Value | None = None) -> Growin
     if type(content) is Growing:
         if content.kind is to:
             return content
-        columns = [Sym(b.cast(c.value, dtype=cell.dtype)) for c, cell in zip(content.columns, to.cells)]
+        columns = [Sym(_cast(t, c.value, cell.dtype)) for c, cell in zip(content.columns, to.cells)]
         return Growing(to, content.length, tuple(columns), content.version)
     n = b.const(len(content) + LEAST_ROOM)                # never 1: the type of such an array does not join others
     shapes = [b.dims(x.value) if type(x) is Sym and x.is_array else () for x in _first(t, content)] if content else \
@@ -222,6 +225,15 @@ def grown(t: Trace, content: Any, to: Kind, room: Value | None = None) -> Growin
     for place, element in enumerate(content):
         made = stored(t, made, to, element, b.const(place))
     return Growing(to, len(content), tuple(map(Sym, made)))
+
+
+def _cast(t: Trace, column: Value, dtype: Scalar) -> Value:
+    """The column with another dtype; one that is filled with a number is filled with another."""
+    b, op = t.builder, column.op
+    if op is None or op.name != "fill" or dtype_of(column.type) is dtype:
+        return b.cast(column, dtype=dtype)
+    value, *sizes = op.operands
+    return b.fill(b.cast(value, dtype=dtype), *sizes)
 
 
 def _first(t: Trace, content: Any) -> list[Any]:

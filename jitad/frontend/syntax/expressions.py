@@ -268,8 +268,12 @@ class Expressions:
             self.scope.locals = before
 
     def on_ListComp(self, e: ast.ListComp) -> Hook:
-        def element() -> tuple[Hook, filled_lists.Filled | None]:
-            return self.expr(e.elt), filled_lists.filled(e, self.expr)
+        def element() -> tuple[Hook, filled_lists.Filled | filled_lists.Nest | None]:
+            called = filled_lists.is_nest(e)
+            nest = None
+            if called is not None and isinstance(e.elt, ast.ListComp):
+                nest = filled_lists.Nest(*self._generators(e.elt.generators, lambda: self.expr(e.elt.elt)), called)
+            return self.expr(e.elt), filled_lists.filled(e, self.expr) or nest
         clauses, both = self._generators(e.generators, element, filled_lists.is_ragged(e))
         return lambda f: comprehensions.build_list(f, clauses, *both)
 

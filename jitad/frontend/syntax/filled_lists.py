@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,22 @@ from ..objects.long_lists import LongList
 from ..values.closures import Range
 from ..values.code import Frame, Hook
 from ..values.lattice import is_number, is_scalar, scalar_type
+from ..values.protocol import Trace
+from ..values.values import Sym
 from .scope import stores
 
 _CALLED = ("len", "max", "min", "range")
+LARGEST = 2 ** 44                            # number of elements of an array
 _SIZES = ("shape", "size")
+
+
+@dataclass(frozen=True)
+class Nest:
+    """``[[element for … in inner] for … in …]``, where what is walked inside is the same in each iteration."""
+
+    inner: Any                                # ``comprehensions.Clauses``
+    element: Hook
+    called: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,22 @@ def filled(e: ast.ListComp, hook: Callable[[ast.expr], Hook]) -> Filled | None:
         return None
     if any(isinstance(n, ast.Name) and n.id in names for n in used):
         return None
-    called = frozenset(n.func.id for n in used if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
-    return Filled(hook(inner), tuple(map(hook, counts)), called)
+    return Filled(hook(inner), tuple(map(hook, counts)), _called(counts))
+
+
+def is_nest(e: ast.ListComp) -> frozenset[str] | None:
+    """The builtins that the range of an inner comprehension calls, if it is the same in each iteration."""
+    inner = e.elt
+    if _range_of(e) is None or not isinstance(inner, ast.ListComp) or (over := _range_of(inner)) is None:
+        return None
+    targets = {n for n, _ in stores([e.generators[0].target])}
+    names = {n.id for n in ast.walk(over) if isinstance(n, ast.Name)}
+    return _called([over]) if _is_pure(over) and not names & targets else None
+
+
+def _called(used: Iterable[ast.AST]) -> frozenset[str]:
+    calls = (n.func for x in used for n in ast.walk(x) if isinstance(n, ast.Call))
+    return frozenset(f.id for f in calls if isinstance(f, ast.Name))
 
 
 def _range_of(e: ast.ListComp) -> ast.expr | None:
@@ -106,13 +132,22 @@ def _is_pure(e: ast.expr) -> bool:
 def listed(f: Frame, fill: Filled, walked: Any) -> Any:
     """The list, if its length and those of the lists in it are run-time values; otherwise None."""
     t = f.t
-    if not isinstance(walked, (range, Range)) or any(
-            name in f.slots or name in f.globals or not hasattr(builtins, name) for name in fill.called):
+    if not isinstance(walked, (range, Range)) or not are_builtins(f, fill.called):
         return None
     x, sizes = fill.value(f), [_size(f, c(f)) for c in fill.counts]
     if not is_scalar(x) or None in sizes or not t.session.rows and all(isinstance(n, int) for n in sizes):
         return None
-    array = t.read(t.call(np.full, (iteration.count(t, walked), *sizes), x))
+    array = t.read(t.call(np.full, (counted(t, walked), *sizes), x))
+    return of_array(t, array, x)
+
+
+def are_builtins(f: Frame, names: frozenset[str]) -> bool:
+    """True if these names are not the program's."""
+    return all(name not in f.slots and name not in f.globals and hasattr(builtins, name) for name in names)
+
+
+def of_array(t: Trace, array: Sym, x: Any) -> Any:
+    """The elements of an array as a list of lists of numbers like ``x``."""
     dtype, weak = scalar_type(x)
     made, ones = kind(pytree.LEAF, (Cell(dtype, bool(weak)),)), ones_of(array)
     for k in range(len(ones) - 1, 0, -1):
@@ -120,9 +155,27 @@ def listed(f: Frame, fill: Filled, walked: Any) -> Any:
     return growing_lists.of(t, LongList(made, [t.new_array(array)]))
 
 
+def counted(t: Trace, v: Any) -> Any:
+    """The number of elements of what a loop walks."""
+    if isinstance(v, Range):
+        for x in v.parts():
+            _fits(t, x)
+    return iteration.count(t, v)
+
+
 def _size(f: Frame, v: Any) -> Any:
     if isinstance(v, (range, Range)):
-        return iteration.count(f.t, v)
+        return counted(f.t, v)
     if not is_scalar(v) or scalar_type(v)[0].is_float:
         return None
+    _fits(f.t, v)
     return f.t.call(max, v, 0)
+
+
+def _fits(t: Trace, v: Any) -> None:
+    """Checks that a size is no sum that was too large for an integer: later checks of indices follow from that."""
+    op = v.value.op if isinstance(v, Sym) else None
+    if op is not None and op.name == "add":
+        for x in op.operands:
+            if x.const is None:
+                t.check(t.builder.lt(x, LARGEST), "MemoryError", "Unable to allocate a list")
