@@ -269,13 +269,16 @@ class Expressions:
 
     def on_ListComp(self, e: ast.ListComp) -> Hook:
         def element() -> tuple[Hook, filled_lists.Filled | filled_lists.Nest | None]:
-            called = filled_lists.is_nest(e)
-            nest = None
-            if called is not None and isinstance(e.elt, ast.ListComp):
-                nest = filled_lists.Nest(*self._generators(e.elt.generators, lambda: self.expr(e.elt.elt)), called)
-            return self.expr(e.elt), filled_lists.filled(e, self.expr) or nest
+            return self.expr(e.elt), filled_lists.filled(e, self.expr) or self._nest(e)
         clauses, both = self._generators(e.generators, element, filled_lists.is_ragged(e))
         return lambda f: comprehensions.build_list(f, clauses, *both)
+
+    def _nest(self, e: ast.ListComp) -> filled_lists.Nest | None:
+        called, inner = filled_lists.is_nest(e), e.elt
+        if called is None or not isinstance(inner, ast.ListComp):
+            return None
+        body = inner.elt
+        return filled_lists.Nest(*self._generators(inner.generators, lambda: self.expr(body)), called)
 
     def on_SetComp(self, e: ast.SetComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
