@@ -76,8 +76,6 @@ def _row_of(t: Trace, v: ListObj) -> tuple[list[Any], Kind]:
 def is_row(t: Trace, v: Any) -> bool:
     """True for a list of run-time length that is a row where it is put into a list: of numbers, or of such lists."""
     content = contents(t, v)
-    if content is not None and content.kind.element.type is list and not t.session.rows:
-        raise NeedRows
     return content is not None and len(content.columns) == 1 and (
         is_table(content.kind) or content.kind.element.is_leaf and not content.kind.cells[0].array)
 
@@ -89,6 +87,14 @@ def holds_lists(s: pytree.Structure) -> bool:
 
 def ones_of(array: Sym) -> tuple[bool, ...]:
     return tuple(d == 1 for d in dims_of(array.type))
+
+
+def need_rows(t: Trace, elements: Iterable[Any]) -> None:
+    """Raises ``NeedRows`` if one of the elements is a list of run-time length of short lists, which is no row yet."""
+    for v in elements if not t.session.rows else ():
+        content = contents(t, v)
+        if content is not None and content.kind.element.type is list:
+            raise NeedRows
 
 
 def flat(t: Trace, v: Any) -> tuple[list[Any], Kind] | None:
@@ -184,6 +190,8 @@ def common_kind(t: Trace, found: Iterable[tuple[Edge, Any]], in_loop: bool) -> K
             continue
         with t.on(edge):
             to = kind_of(t, [content], in_loop)
+            if to is None:
+                need_rows(t, content)
         if to is None:
             return None
         kinds[to] = None
