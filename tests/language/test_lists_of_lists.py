@@ -339,7 +339,8 @@ def test_as_python(f: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("f", [_reads, _in_place, _copies, _longer_and_shorter, _attribute, _in_turns, _short_rows_in_rows])
+@pytest.mark.parametrize("f", [_reads, _in_place, _copies, _longer_and_shorter, _attribute, _in_turns,
+                               _short_rows_in_rows])
 def test_others_as_python(f: Callable[..., Any]) -> None:
     _as_python(f)
 

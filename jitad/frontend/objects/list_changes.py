@@ -89,7 +89,8 @@ def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[G
         refuse_row(t)
     new = t.settle(new) if type(new) is Choice else new
     found = flat(t, new)
-    if is_table(content.kind) and found is not None and found[1].element.type is list and not t.session.rows:
+    short = found is not None and found[1].element.type is list
+    if short and is_table(content.kind) and t.session.rows < NeedRows.MOST:
         raise NeedRows
     if found is None:
         need_rows(t, (new,))

@@ -68,5 +68,5 @@ class Session:
     captures: Captures = field(default_factory=Captures)      # the captured state that the program reads
     frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
     unmoved: frozenset[Obj] = frozenset()                     # lists that are not in another list yet (``ROW``)
-    rows: bool = False                                        # short lists in lists are rows of arrays (``NeedRows``)
+    rows: int = 0                                             # short lists are rows: 1: of equal types, 2: any numbers
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id
