@@ -40,6 +40,7 @@ class Specialisation:
     level: int
     args: Any                                        # its arguments, to find those that change in recursive calls
     lists: dict[str, Any] = field(default_factory=dict)            # the contents of its lists, for the same reason
+    contents: list[Any] = field(default_factory=list)              # those of the objects that it is given, likewise
     objs: list[Obj] = field(default_factory=list)
     outcome: Outcome | None = None
     consts: list[Place] = field(default_factory=list)
