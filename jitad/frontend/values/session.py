@@ -10,6 +10,7 @@ from ...ir.types import Type
 from ..captured.captures import Captures
 from ..captured.options import Options
 from ..captured.places import Place
+from ..columns.inferred_types import Seen
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
 from .values import Obj
@@ -68,4 +69,5 @@ class Session:
     inside_rules: list[Any] = field(default_factory=list)     # codes of the functions whose rules are being traced
     captures: Captures = field(default_factory=Captures)      # the captured state that the program reads
     frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
+    attributes: Seen = field(default_factory=dict)            # what attributes of the objects that it makes have held
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id
