@@ -26,7 +26,7 @@ class Outcome:
     objs: list[Obj]
     changed: list[Obj]
     state: dict[Obj, Any]
-    frozen: tuple[int, ...]                          # the places in ``objs`` of what must not change any more
+    frozen: tuple[tuple[int, str], ...]              # the places in ``objs`` of what must not change, and why
     types: list[Type]
     shape: Any                                       # key of the outcome, to compare rounds
 
@@ -67,4 +67,6 @@ class Session:
     inside_rules: list[Any] = field(default_factory=list)     # codes of the functions whose rules are being traced
     captures: Captures = field(default_factory=Captures)      # the captured state that the program reads
     frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
+    unmoved: frozenset[Obj] = frozenset()                     # lists that are not in another list yet (``ROW``)
+    rows: bool = False                                        # short lists in lists are rows of arrays (``NeedRows``)
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id
