@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir.graph import Value
 from ...ir.types import F32, I64
+from ..objects.list_elements import is_table
 from ..values import lattice
 from ..values.closures import Tagged
 from ..values.code import Frame
@@ -84,7 +85,9 @@ def _guess_contents(out: State, v: Any) -> None:
     if isinstance(content, Sym):
         out[obj] = _stand_in(content.type, content.weak)
     elif type(content) is Growing:
-        out[obj] = content.with_parts(tuple(_stand_in(*_typed(x)) for x in content.parts()))
+        length, *columns = (_stand_in(*_typed(x)) for x in (content.length, *content.columns))
+        length = content.length if is_table(content.kind) else length        # most loops write into the lists in it
+        out[obj] = Growing(content.kind, length, tuple(columns), content.version)
     elif isinstance(content, tuple):
         out[obj] = tuple(_other(out, x) if lattice.is_scalar(x) else x for x in content)
     elif isinstance(content, dict):

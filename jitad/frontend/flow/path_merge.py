@@ -22,7 +22,7 @@ from typing import Any
 
 from ...ir.graph import Block, Value
 from ...ir.types import F64, Type, join
-from ..objects import growing_lists
+from ..objects import list_elements
 from ..trees import references
 from ..values import lattice
 from ..values.growing import Growing
@@ -42,6 +42,8 @@ from ..values.union_merge import (
 )
 from ..values.values import (
     CONSTANT,
+    ROW,
+    SEVERAL,
     ArrayObj,
     ArrayRef,
     Choice,
@@ -60,7 +62,6 @@ from ..values.values import (
 
 STALE = object()                # equals no content: in `maybe`, it means that the stand-in must not be read any more
 AMBIGUOUS = "it may be one of several arrays here, depending on the path taken"
-SEVERAL = "it may be one of several objects here, depending on the path taken"
 
 
 class Merger:
@@ -327,18 +328,18 @@ class Merger:
         """Merges the contents of a list of different or unknown lengths."""
         if len(some) == len(contents) and _one(some):
             return some[0]
-        to = growing_lists.common_kind(self.t, zip(self.edges, contents), self.in_loop)
+        to = list_elements.common_kind(self.t, zip(self.edges, contents), self.in_loop)
         if to is None:
             lengths = " or ".join(dict.fromkeys("unknown" if type(c) is Growing else str(len(c)) for c in some))
             return Conflict(f"a list of length {lengths}, depending on the path taken")
         grown: list[Any] = []
         for edge, content in zip(self.edges, contents):
             with self.t.on(edge):
-                grown.append(content if content is UNBOUND else growing_lists.grown(self.t, content, to))
-        rows = [(UNBOUND,) * (1 + len(to.cells)) if c is UNBOUND else c.parts() for c in grown]
-        counts, *columns = zip(*rows)
+                grown.append(content if content is UNBOUND else list_elements.grown(self.t, content, to))
+        rows = [(UNBOUND,) * (2 + len(to.cells)) if c is UNBOUND else c.parts() for c in grown]
+        counts, versions, *columns = zip(*rows)
         return Growing(to, self._bound(counts, hint and f"{hint}_length"),
-                       tuple(self._column(c, hint) for c in columns))
+                       tuple(self._column(c, hint) for c in columns), self._bound(versions, ""))
 
     def _column(self, vals: Sequence[Any], hint: str) -> Sym:
         some: list[Sym] = [v for v in vals if v is not UNBOUND]
@@ -357,7 +358,7 @@ class Merger:
             stale = False
             for e, o in sources:
                 others.update(dict.fromkeys(self._stands_for[e][o]))
-                out.readonly = out.readonly or o.readonly
+                out.readonly = ROW if o.readonly is ROW else out.readonly or o.readonly
                 if isinstance(out, ArrayObj):
                     out.scattered = out.scattered or o.scattered
                 for other, then in o.maybe:

@@ -17,7 +17,8 @@ from ...ir.types import F64, INSTEAD
 from ..arrays import table, views
 from ..columns.list_columns import Columns
 from ..flow import raising
-from ..objects import containers, growing_lists, list_changes, long_lists, special_methods
+from ..objects import containers, growing_lists, list_changes, list_operators, long_lists, special_methods
+from ..objects.list_rows import Row
 from ..trees.references import TextOf
 from ..values.active import Active
 from ..values.closures import TEXT, Range, Template
@@ -93,8 +94,8 @@ class Operations(Comparisons, Elements):
             return found
         x, y = growing_lists.settled(self, x), growing_lists.settled(self, y)
         if isinstance(x, long_lists.LongList) or isinstance(y, long_lists.LongList):
-            return list_changes.binary(self, op, x, y)
-        if op == "mul" and (repeated := list_changes.repeated(self, x, y)) is not None:
+            return list_operators.binary(self, op, x, y)
+        if op == "mul" and (repeated := list_operators.repeated(self, x, y)) is not None:
             return repeated
         if isinstance(x, (Template, TextOf)) or isinstance(y, (Template, TextOf)):
             joined = raising.joined(self, op, x, y)
@@ -199,6 +200,8 @@ class Operations(Comparisons, Elements):
                 return x
             containers.store_list(self, x, [*self.contents(x), *self.iterate(y)])
             return x
+        if isinstance(x, Row) and op in ("add", "mul"):
+            x.refused(self, "makes longer or shorter")
         if isinstance(x, DictObj) and op == "or":
             containers.dict_method(self, x, "update", [y], {})
             return x

@@ -17,7 +17,7 @@ from ...errors import JitadError, TypeInferenceError
 from ...ir.graph import ExcInfo, Function, Value
 from ..arrays import library
 from ..flow.call_boundary import Endless, Inwards, Packer, Transfer, object_of, packed, static_key
-from ..objects import growing_lists
+from ..objects import list_elements
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Fn
@@ -89,8 +89,8 @@ def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, re
                 noted_other(t, mine)
             if content is UNBOUND:
                 mine.bound = False
-    for k in outcome.frozen:
-        growing_lists.freeze_object(t, object_of(packer.refs[k]))
+    for k, why in outcome.frozen:
+        list_elements.freeze_object(t, object_of(packer.refs[k]), why)
     for obj in transfer.made:
         others = [known[o] for o, _ in obj.maybe if o in known]
         objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
@@ -152,11 +152,11 @@ def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any
         for name, (outer, before) in s.lists.items() if s.key[0] is fn.code and lists else ():
             content = t.state.get(lists[name]) if name in lists else None
             if isinstance(content, tuple) and (type(before) is Growing or len(content) != len(before)):
-                kinds = [growing_lists.kind_of(trace, [xs], True) for trace, xs in ((t, content), (outer, before))
+                kinds = [list_elements.kind_of(trace, [xs], True) for trace, xs in ((t, content), (outer, before))
                          if xs != ()]
-                to = None if None in kinds else growing_lists.joined(kinds, True)      # type: ignore[arg-type]
+                to = None if None in kinds else list_elements.joined(kinds, True)      # type: ignore[arg-type]
                 if to is not None:
-                    t.state[lists[name]] = growing_lists.grown(t, content, to)
+                    t.state[lists[name]] = list_elements.grown(t, content, to)
     return {name: (t, content) for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}
 
 
@@ -264,7 +264,7 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
     spec.objs = transfer.order
     inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
-    writable = [k for k, o in enumerate(spec.objs) if not o.readonly]
+    readonly = [o.readonly for o in spec.objs]
     for place in spec.consts:                        # so that recursive calls find them in order
         inner.constant(place)
     previous = spec.outcome
@@ -276,12 +276,12 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
         if not inner.returns:
             return None
         inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
-        frozen = tuple(k for k in writable if spec.objs[k].readonly)
+        frozen = tuple((k, o.readonly) for k, o in enumerate(spec.objs) if o.readonly != readonly[k])
         return _outcome(inner, spec, initial, previous, func, frozen)
 
 
 def _outcome(t: Trace, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
-             func: Function, frozen: tuple[int, ...]) -> Outcome:
+             func: Function, frozen: tuple[tuple[int, str], ...]) -> Outcome:
     value = t.load(t.result)
     if spec.hit:
         value = _dynamic(t, value)
@@ -315,7 +315,7 @@ def _places(outcome: Outcome) -> Iterable[int]:
 
 
 def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym],
-            frozen: tuple[int, ...]) -> Outcome:
+            frozen: tuple[tuple[int, str], ...]) -> Outcome:
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
     _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)

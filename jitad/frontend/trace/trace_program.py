@@ -23,6 +23,7 @@ from ..columns.pack import Packed
 from ..columns.recursive_types import Family, Known, with_inferred
 from ..objects import containers
 from ..trees.heaps import NeedHeap
+from ..values.growing import NeedRows
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session
 from ..values.values import ARGUMENT, ELEMENT, ArrayRef, Instance, Obj, Sym, activate
@@ -75,6 +76,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
     made, names = options or Options(), set[str]()
     ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
     heaps: dict[Family, Layout] = {}
+    rows = False
     exact: dict[type, set[str]] | None = None
     seen: Seen = {}
     records: Known | None = None
@@ -83,13 +85,15 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
         reading = Captures(fun, leaves, *ways[0], names, exact)
         try:
             with with_inferred(records):
-                traced = _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading, seen)
+                traced = _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading, rows, seen)
             if exact is not None or not reading.unread():
                 return traced
             exact = reading.asked                    # once more, without guards on attributes that it does not read
         except NeedHeap as need:                     # once for each family, and for each widening of a layout
             heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
+        except NeedRows:
+            rows = True
         except NeedName as need:
             names.add(need.name)
             if exact is not None:
@@ -107,12 +111,13 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
 
 
 def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
-           heaps: dict[Family, Layout], reading: Captures, seen: Seen) -> Traced:
+           heaps: dict[Family, Layout], reading: Captures, rows: bool, seen: Seen) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     module.parallel = options.parallel
     module.fastmath = options.fastmath
     func = module.add(Function(name))
-    t = FunctionTrace(Session(module, options, heaps=dict(heaps), captures=reading, attributes=seen), func)
+    session = Session(module, options, heaps=dict(heaps), captures=reading, rows=rows, attributes=seen)
+    t = FunctionTrace(session, func)
     try:
         return _recorded(t, fun, arg_specs, kw)
     except (UnsupportedError, TypeError) as e:

@@ -27,7 +27,7 @@ class Outcome:
     objs: list[Obj]
     changed: list[Obj]
     state: dict[Obj, Any]
-    frozen: tuple[int, ...]                          # the places in ``objs`` of what must not change any more
+    frozen: tuple[tuple[int, str], ...]              # the places in ``objs`` of what must not change, and why
     types: list[Type]
     shape: Any                                       # key of the outcome, to compare rounds
 
@@ -70,4 +70,6 @@ class Session:
     captures: Captures = field(default_factory=Captures)      # the captured state that the program reads
     frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
     attributes: Seen = field(default_factory=dict)            # what attributes of the objects that it makes have held
+    unmoved: frozenset[Obj] = frozenset()                     # lists that are not in another list yet (``ROW``)
+    rows: bool = False                                        # short lists in lists are rows of arrays (``NeedRows``)
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id
