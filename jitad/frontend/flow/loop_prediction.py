@@ -51,7 +51,7 @@ def correct(t: Trace, guess: State, back: State, entry: State) -> bool:
         if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
             scalar, weak = lattice.scalar_type(new)
             widened = type(new) is Sym and new.value in t.widened
-            if widened and isinstance(first, float) and lattice.fits(first, F32):
+            if widened and isinstance(first, (int, float)) and lattice.fits(first, F32):
                 scalar, widened, again = F32, False, True
                 t.loop_types.clear()                                     # inner loops have seen the f64
             if not weak:

@@ -21,7 +21,7 @@ from operator import is_, is_not
 from typing import Any
 
 from ...ir.graph import Block, Value
-from ...ir.types import F32, F64, Type, join
+from ...ir.types import F64, Type, join
 from ..objects import list_elements
 from ..trees import references
 from ..values import lattice
@@ -143,7 +143,7 @@ class Merger:
             if joined is None:
                 return self._kinds(vals, some, hint)
             new = self._param(*joined, vals, hint)
-            if new.type is F64 and not new.weak and all(map(self._is_narrower, some)):
+            if new.type is F64 and not new.weak and all(lattice.is_narrower(v, self.t.widened) for v in some):
                 self.t.widened.add(new.value)
             return new
         if isinstance(first, Obj) and all(v is first for v in some):
@@ -157,11 +157,6 @@ class Merger:
         if all(same(v, first) for v in some) and not isinstance(first, ArrayRef):
             return first
         return self._kinds(vals, some, hint)
-
-    def _is_narrower(self, v: Any) -> bool:
-        """True for an f32, or what an f32 and Python numbers have been joined to, and for these."""
-        type_, weak = lattice.scalar_type(v)
-        return type_ is F32 or bool(weak) or type(v) is Sym and v.value in self.t.widened
 
     def _columns(self, vals: Sequence[Any], first: Any, hint: str) -> Any:
         """Merges structures part by part."""

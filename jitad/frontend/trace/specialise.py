@@ -109,6 +109,8 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
     lists = _generalised_lists(t, fn, bound)
     cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
     packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
+    if _generalised_state(t, fn, packer):
+        packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
     key = (fn.code, cells, tuple(fn.slots), *keys)
     spec = session.functions.get(key)
     if spec is None:
@@ -158,6 +160,24 @@ def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any
     return {name: (t, content) for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}
 
 
+def _generalised_state(t: Trace, fn: Fn, packer: Packer) -> bool:
+    """Turns numbers in variables, lists, dicts and objects that change between recursive calls into run-time values.
+
+    Returns True if there are such.
+    """
+    around = [s for s in t.session.stack if s.key[0] is fn.code and len(s.contents) == len(packer.refs)]
+    found = False
+    for s in around:
+        for ref, before in zip(packer.refs, s.contents):
+            now = t.state.get(ref) if isinstance(ref, Obj) and not ref.readonly else None
+            new = {k: _blur(t, v, before.get(k)) for k, v in now.items()} if type(now) is type(before) is dict \
+                else _blur(t, now, before)
+            if not same(new, now):
+                t.state[ref] = new
+                found = True
+    return found
+
+
 def _blur(t: Trace, v: Any, before: Any) -> Any:
     both = isinstance(v, bool) and isinstance(before, bool)
     if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not both and not same(v, before))):
@@ -173,7 +193,8 @@ def _trace(t: Trace, fn: Fn, bound: dict[str, Any], lists: dict[str, Any], key: 
            packer: Packer) -> Specialisation:
     session = t.session
     name = session.module.unique_name(fn.code.name if fn.code.name.isidentifier() else "lambda_")
-    spec = Specialisation(name, key, len(session.stack), bound, lists)
+    contents = [t.state.get(ref) if isinstance(ref, Obj) else None for ref in packer.refs]
+    spec = Specialisation(name, key, len(session.stack), bound, lists, contents)
     session.functions[key] = spec
     session.variants[fn.code] = session.variants.get(fn.code, 0) + 1
     session.module.functions[name] = Function(name)           # reserves the name
