@@ -316,6 +316,17 @@ def _in_a_function(n, m):
     return t
 
 
+def _short_rows_in_rows(n, m):
+    t, u = [], [[[i, j] for j in range(m)] for i in range(n)]
+    for i in range(n):
+        row = []
+        for j in range(m):
+            row.append([i, j])
+        t.append(row)
+    t[1][1][0], u[2][0][1] = 9, 8
+    return t, u, [[[v, 0.5] for v in range(m)], u[0][1]]
+
+
 def _as_python(f: Callable[..., Any]) -> None:
     want = f(4, 4)
     _expect_same(jit(f)(4, 4), want)
@@ -328,7 +339,8 @@ def test_as_python(f: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("f", [_reads, _in_place, _copies, _longer_and_shorter, _attribute, _in_turns])
+@pytest.mark.parametrize("f", [_reads, _in_place, _copies, _longer_and_shorter, _attribute, _in_turns,
+                               _short_rows_in_rows])
 def test_others_as_python(f: Callable[..., Any]) -> None:
     _as_python(f)
 

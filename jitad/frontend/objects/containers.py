@@ -143,7 +143,7 @@ def sample(v: Any) -> Any:
 # --- lists and dicts --------------------------------------------------------------------------------
 
 def writable(t: Trace, obj: Obj, what: str) -> None:
-    if type(obj) is ListObj and obj.readonly in (ELEMENT, SEVERAL) and not t.session.rows:
+    if type(obj) is ListObj and obj.readonly in (ELEMENT, SEVERAL) and t.session.rows < NeedRows.MOST:
         raise NeedRows
     if obj.readonly:
         outside = " from outside the function, which is a constant here"

@@ -17,10 +17,10 @@ import numpy as np
 from ... import pytree
 from ..columns.list_columns import kind
 from ..values.active import Active
-from ..values.growing import Growing, cell_of
+from ..values.growing import Growing
 from ..values.protocol import Trace
 from ..values.values import ELEMENT, SHARED, ListObj, Sym
-from .list_elements import contents, freeze_object, grown, is_table, kind_of, may_change, ones_of, table_of
+from .list_elements import contents, freeze_object, grown, is_table, kind_of, may_change, ones_of, row_cell, table_of
 from .list_rows import Row
 from .long_lists import LongList, place_among
 
@@ -61,7 +61,7 @@ def of(t: Trace, xs: LongList) -> ListObj:
 def made(t: Trace, xs: LongList) -> Any:
     """The list that a comprehension has made; its elements have no other names, so that they may be rows."""
     cells, element = xs.kind.cells, xs.kind.element
-    cell = cell_of(cells, False) if t.session.rows and element.type is list else None
+    cell = row_cell(t, cells) if element.type is list else None
     if cell is None or not all(c.is_leaf for c in element.children):
         return changeable(t, xs)
     columns = [t.call(t.getattr(c, "astype"), cell.dtype.np) for c in xs.columns]

@@ -28,6 +28,7 @@ from .list_elements import (
     is_table,
     joined,
     kind_of,
+    need_rows,
     stored,
 )
 from .list_rows import METHODS, Row, later, refuse_row
@@ -88,9 +89,11 @@ def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[G
         refuse_row(t)
     new = t.settle(new) if type(new) is Choice else new
     found = flat(t, new)
-    if is_table(content.kind) and found is not None and found[1].element.type is list and not t.session.rows:
+    short = found is not None and found[1].element.type is list
+    if short and is_table(content.kind) and t.session.rows < NeedRows.MOST:
         raise NeedRows
     if found is None:
+        need_rows(t, (new,))
         t.unsupported(f"puts {describe(new)} into a list whose length is only known at run time",
                       "numbers, arrays, and tuples, lists, dicts or dataclasses of those")
     to = joined([content.kind, found[1]], True)
@@ -296,7 +299,8 @@ def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
         ys = t.walked_list(args[0])
         return iteration.is_counted(ys) and iteration.known_count(t, ys) is None
     if name in _TRACED:
-        return not containers.is_static(t.contents(xs) + tuple(args)) and kind_of(t, [t.contents(xs)], True) is not None
+        to = kind_of(t, [t.contents(xs)], True)
+        return not containers.is_static(t.contents(xs) + tuple(args)) and to is not None and not is_table(to)
     if name not in ("insert", "pop") or not isinstance(args[0], Sym) or args[0].value.const is not None:
         return False
     return takes_run_time_length(t, xs, *args[1:])
@@ -312,9 +316,10 @@ def takes_run_time_length(t: Trace, xs: Any, *new: Any) -> bool:
     if type(xs) is not ListObj or xs.readonly:
         return False
     to = kind_of(t, (t.contents(xs), new), True)
-    if to is not None:
-        t.state[xs] = grown(t, t.contents(xs), to)
-    return to is not None
+    if to is None or is_table(to) and not t.session.rows:          # lists that may be of different lengths
+        return False
+    t.state[xs] = grown(t, t.contents(xs), to)
+    return True
 
 
 def becomes_table(t: Trace, xs: Any) -> bool:

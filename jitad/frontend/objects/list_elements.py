@@ -59,13 +59,22 @@ def _is_short_row(t: Trace, v: Any) -> bool:
     if not t.session.rows or type(v) is not ListObj or type(t.state.get(v)) is not tuple:
         return False
     xs = t.contents(v)
-    return bool(xs) and all(map(is_scalar, xs)) and cell_of(tuple(map(_cell, xs)), False) is not None
+    return bool(xs) and all(map(is_scalar, xs)) and row_cell(t, tuple(map(_cell, xs))) is not None
+
+
+def row_cell(t: Trace, cells: tuple[Cell, ...]) -> Cell | None:
+    """The type of the elements of a row with these elements; None if such lists are no rows in this trace."""
+    if t.session.rows < NeedRows.MOST and any(c != cells[0] for c in cells):
+        return None
+    found: Cell | None = cell_of(cells, False) if t.session.rows else None
+    return found
 
 
 def _row_of(t: Trace, v: ListObj) -> tuple[list[Any], Kind]:
     """``flat`` of a short list that is a row."""
     xs = t.contents(v)
-    cell = cell_of(tuple(map(_cell, xs)), False)
+    cell = row_cell(t, tuple(map(_cell, xs)))
+    assert cell is not None
     made = t.builder.empty(t.builder.const(len(xs)), dtype=cell.dtype)
     for place, x in enumerate(xs):
         made = t.builder.set(made, t.value(x, cell.dtype), t.builder.const(place))
@@ -76,8 +85,6 @@ def _row_of(t: Trace, v: ListObj) -> tuple[list[Any], Kind]:
 def is_row(t: Trace, v: Any) -> bool:
     """True for a list of run-time length that is a row where it is put into a list: of numbers, or of such lists."""
     content = contents(t, v)
-    if content is not None and content.kind.element.type is list and not t.session.rows:
-        raise NeedRows
     return content is not None and len(content.columns) == 1 and (
         is_table(content.kind) or content.kind.element.is_leaf and not content.kind.cells[0].array)
 
@@ -89,6 +96,14 @@ def holds_lists(s: pytree.Structure) -> bool:
 
 def ones_of(array: Sym) -> tuple[bool, ...]:
     return tuple(d == 1 for d in dims_of(array.type))
+
+
+def need_rows(t: Trace, elements: Iterable[Any]) -> None:
+    """Raises ``NeedRows`` if one of the elements is a list of run-time length of short lists, which is no row yet."""
+    for v in elements if t.session.rows < NeedRows.MOST else ():
+        content = contents(t, v)
+        if content is not None and content.kind.element.type is list:
+            raise NeedRows
 
 
 def flat(t: Trace, v: Any) -> tuple[list[Any], Kind] | None:
@@ -184,6 +199,8 @@ def common_kind(t: Trace, found: Iterable[tuple[Edge, Any]], in_loop: bool) -> K
             continue
         with t.on(edge):
             to = kind_of(t, [content], in_loop)
+            if to is None:
+                need_rows(t, content)
         if to is None:
             return None
         kinds[to] = None
@@ -192,7 +209,7 @@ def common_kind(t: Trace, found: Iterable[tuple[Edge, Any]], in_loop: bool) -> K
 
 def _joined_rows(t: Trace, kinds: Sequence[Kind], in_loop: bool) -> Kind | None:
     """``joined``; raises ``NeedRows`` if rows of arrays are to meet short lists."""
-    if any(map(is_table, kinds)) and any(k.element.type is list for k in kinds) and not t.session.rows:
+    if any(map(is_table, kinds)) and any(k.element.type is list for k in kinds) and t.session.rows < NeedRows.MOST:
         raise NeedRows
     return joined(kinds, in_loop)
 

@@ -113,7 +113,8 @@ class Row(Active):
             refuse_row(t)
         new = t.settle(new) if type(new) is Choice else new
         found = flat(t, new)
-        if found is not None and is_table(self.kind(content)) and not is_table(found[1]) and not t.session.rows:
+        if found is not None and is_table(self.kind(content)) and not is_table(found[1]) \
+                and t.session.rows < NeedRows.MOST:
             raise NeedRows
         row = None if found is None else joined([self.kind(content), found[1]], True)
         if found is None or row is None:

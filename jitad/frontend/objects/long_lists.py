@@ -22,7 +22,7 @@ from ..values.protocol import Trace
 from ..values.union_merge import FACTS
 from ..values.values import ELEMENT, ArrayRef, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 from . import containers, iteration
-from .list_elements import is_row
+from .list_elements import is_row, need_rows
 
 SHORTER = f"an array, `np.array(xs)`, or a list of at most {LONG} elements as argument"
 
@@ -231,6 +231,7 @@ class Made:
         if type(t.state.get(v) if isinstance(v, ListObj) else None) is Growing:
             error = in_loops(t, "a list of lists, of lengths that are only known at run time",
                              "lists of numbers, all of one length; or an array, `np.zeros((n, m))`")
+            need_rows(t, (v,))
             raise error if is_row(t, v) else UnsupportedError(error.message, t.loc, error.hint)
         if isinstance(v, Obj):
             if v in self._before or not isinstance(v, (ListObj, DictObj, Instance)):

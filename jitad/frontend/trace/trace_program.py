@@ -76,7 +76,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
     made, names = options or Options(), set[str]()
     ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
     heaps: dict[Family, Layout] = {}
-    rows = False
+    rows = 0
     exact: dict[type, set[str]] | None = None
     seen: Seen = {}
     records: Known | None = None
@@ -93,7 +93,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
             heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
         except NeedRows:
-            rows = True
+            rows += 1
         except NeedName as need:
             names.add(need.name)
             if exact is not None:
@@ -111,7 +111,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
 
 
 def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
-           heaps: dict[Family, Layout], reading: Captures, rows: bool, seen: Seen) -> Traced:
+           heaps: dict[Family, Layout], reading: Captures, rows: int, seen: Seen) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     module.parallel = options.parallel
     module.fastmath = options.fastmath

@@ -45,7 +45,9 @@ def cell_of(cells: tuple[Any, ...], in_loop: bool) -> Any:
 
 
 class NeedRows(Exception):
-    """Restarts the trace: the program writes into a list in a list, so that short lists are rows of arrays too."""
+    """Restarts the trace: the program writes into a list in a list, so that more short lists become rows of arrays."""
+
+    MOST = 2                                         # how often: see ``session.Session.rows``
 
 
 class Appends:

@@ -71,5 +71,5 @@ class Session:
     frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
     attributes: Seen = field(default_factory=dict)            # what attributes of the objects that it makes have held
     unmoved: frozenset[Obj] = frozenset()                     # lists that are not in another list yet (``ROW``)
-    rows: bool = False                                        # short lists in lists are rows of arrays (``NeedRows``)
+    rows: int = 0                                             # short lists are rows: 1: of equal types, 2: any numbers
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id
