@@ -331,3 +331,39 @@ def test_slices_of_one_element_are_added_in_place() -> None:
     for k in (0, 2):
         with pytest.raises(ValueError, match="non-broadcastable"):
             longer(np.arange(1.0, 4.0), k)
+
+
+def _elements(x, start, stop, step):
+    return x[start:stop:step]
+
+
+def _written(x, start, stop, step):
+    y = np.zeros((3, len(x)))
+    y[1:, start:stop:step] = x[start:stop:step] + 1.0
+    part = y[2, ::step]
+    part *= 2.0
+    y[0, ::step] -= x[::step]
+    return y
+
+
+@pytest.mark.parametrize("fun", [_elements, _written])
+def test_steps_at_run_time(fun: Any) -> None:
+    compiled = jit(fun)
+    for step in (1, 2, 3, 9, -1, -2, -9):
+        for start in (-9, -2, 0, 3, 9):
+            for stop in (-9, -2, 0, 3, 9):
+                for x in (V, V[:1], V[:0]):
+                    assert np.array_equal(compiled(x, start, stop, step), fun(x, start, stop, step))
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        compiled(V, 0, 6, 0)
+    assert compiled.stats["compilations"] == 2           # an array of one element has another type
+
+
+def test_gradient_of_steps_at_run_time() -> None:
+    def f(x: Any, step: Any) -> Any:
+        y = x.copy()
+        y[1::step] *= x[1::step]
+        return (y[::-step] * np.arange(len(y[::-step]))).sum()
+    for step in (1, 2, -3):
+        want = [(f(V + 1e-6 * e, step) - f(V - 1e-6 * e, step)) / 2e-6 for e in np.eye(6)]
+        assert grad(f)(V, step) == pytest.approx(np.array(want), abs=1e-6)

@@ -564,6 +564,7 @@ def test_refused() -> None:
     refuses(lambda x: sorted([(x * i,) if i else (x, i) for i in range(65)])[0][0], "more than 64 values", "array")
     refuses(lambda x: sorted([[x], [1.0], [2.0]])[0][0], "sorts lists, dicts or objects", "tuples")
     refuses(lambda x: math.nextafter(x, 2.0), "cannot be called with values that are only known at run time")
+    refuses(lambda x: bin(int(x)).count("1"), "`bin` cannot be called with values", "bit_count")
     refuses(lambda x: np.vectorize(lambda v: v * x)(A).sum(), "vectorize", "a loop")
     refuses(lambda x: next(v for v in (x, 1.0) if v > 0.8), "depends on run-time values", "conditional expression")
     refuses(lambda x: jit(lambda y: y * x, grad=True).grad(x), "`jit\\(grad=…\\)` inside of compiled", "`jitad.grad")

@@ -1070,3 +1070,136 @@ def test_methods_that_are_transformed() -> None:
     ruled = Transformed(3.0)
     assert ruled.ruled(2.0) == jit(lambda d, x: d.ruled(x))(ruled, 2.0) == 6.0
     assert grad(ruled.ruled)(2.0) == grad(lambda d, x: d.ruled(x), 1)(ruled, 2.0) == 300.0
+
+
+# --- objects that refer to each other without end, of classes that are no dataclasses -----------------
+
+class Link:
+    def __init__(self, value, following=None):
+        self.value = value
+        self.previous = None
+        self.following = following
+
+
+class Search:
+    def __init__(self):
+        self.root = None
+        self.size = 0
+
+    def add(self, value):
+        self.size += 1
+        if self.root is None:
+            self.root = Link(value)
+            return
+        at = self.root
+        while True:
+            if value < at.value:
+                if at.previous is None:
+                    at.previous = Link(value)
+                    return
+                at = at.previous
+            else:
+                if at.following is None:
+                    at.following = Link(value)
+                    return
+                at = at.following
+
+
+class Scaled:
+    def __init__(self, inner, by):
+        self.inner, self.by = inner, by
+
+    def value(self):
+        return self.by * self.inner.value()
+
+
+class Weight:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def value(self):
+        return self.weight
+
+
+def _chain(x):
+    head = None
+    for v in x:
+        head = Link(v, head)
+    total = 0.0
+    while head is not None:
+        total = 0.5 * total + head.value
+        head = head.following
+    return total
+
+
+def _depths(node, depth):
+    if node is None:
+        return 0.0
+    return node.value / depth + _depths(node.previous, depth + 1) + _depths(node.following, depth + 1)
+
+
+def _sorted_tree(x):
+    found = Search()
+    for v in x:
+        found.add(v)
+    return _depths(found.root, 1) + found.size
+
+
+def _inserted(node, value):
+    if node is None:
+        return Link(value)
+    if value < node.value:
+        node.previous = _inserted(node.previous, value)
+    else:
+        node.following = _inserted(node.following, value)
+    return node
+
+
+def _tree_by_recursion(x):
+    root = None
+    for v in x:
+        root = _inserted(root, v)
+    return _depths(root, 1)
+
+
+def _of_two_classes(x):
+    made = Weight(2.0)
+    for v in x:
+        made = Scaled(made, v)
+    return made.value()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("f", [_chain, _sorted_tree, _tree_by_recursion, _of_two_classes])
+def test_classes_without_annotations_refer_to_each_other(f):
+    compiled = jit(f, grad=True)
+    rng = np.random.default_rng(0)
+    for n in (7, 4, 1, 0):
+        x = rng.normal(size=n)
+        value, slope = compiled.value_and_grad(x)
+        assert value == pytest.approx(f(x), rel=1e-12)
+        want = [(f(x + 1e-6 * e) - f(x - 1e-6 * e)) / 2e-6 for e in np.eye(n)]
+        assert slope == pytest.approx(np.array(want), rel=1e-6, abs=1e-7)
+        assert compiled(x) == value
+
+
+def test_an_object_of_such_a_class_is_a_result():
+    def made(x):
+        head = None
+        for v in x:
+            head = Link(v, head)
+        return head
+    found = jit(made)(np.array([1.0, 2.0]))
+    assert type(found) is Link
+    assert (found.value, found.following.value, found.following.following) == (2.0, 1.0, None)
+
+
+def test_the_first_refusal_is_told_where_such_classes_do_not_help():
+    def f(x):
+        head = None
+        for v in x:
+            head = Link(v, head)
+        print(head.value)
+        return head.value
+    with pytest.raises(UnsupportedError, match="change their types or structure at every iteration"):
+        jit(f)(np.ones(3))

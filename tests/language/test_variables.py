@@ -155,6 +155,85 @@ def comprehensions_have_a_scope(x):
 
 
 @program
+def position_in_a_recursive_parser(x):
+    tokens = np.array([1, 2, 0, 1, 2, 2, 0, 0])
+    at = 0
+
+    def expression():
+        nonlocal at
+        kind = tokens[at]
+        at += 1
+        if kind == 1:
+            return expression() + expression() * 2.0
+        if kind == 2:
+            return expression() * x
+        return x * x + at
+    return expression() + at
+
+
+@program
+def sums_and_products_that_call_each_other(x):
+    tokens = np.array([5, 1, 3, 5, 2, 5, 1, 5, 4, 2, 5])
+    at = [0]
+
+    def product():
+        value = factor()
+        while at[0] < len(tokens) and tokens[at[0]] == 2:
+            at[0] += 1
+            value *= factor()
+        return value
+
+    def total():
+        value = product()
+        while at[0] < len(tokens) and tokens[at[0]] == 1:
+            at[0] += 1
+            value += product()
+        return value
+
+    def factor():
+        at[0] += 1
+        if tokens[at[0] - 1] != 3:
+            return x + 0.1 * at[0]
+        value = total()
+        at[0] += 1
+        return value
+    return total()
+
+
+@program
+def counts_of_recursive_calls(x):
+    counts = {"calls": 0, "sum": 0.0}
+    best = 0.0
+
+    def search(k, s):
+        nonlocal best
+        counts["calls"] += 1
+        counts["sum"] += s
+        best = max(best, s)
+        if k < 3:
+            search(k + 1, s + x)
+            search(k + 1, s * 0.5)
+    search(0, x)
+    return counts["calls"] * x + counts["sum"] + best
+
+
+class _Visits:
+    def __init__(self):
+        self.count, self.weight = 0, 1.0
+
+    def walk(self, k, x):
+        self.count += 1
+        self.weight *= x
+        return x if k == 0 else self.walk(k - 1, x) + self.count * self.walk(k // 2, x)
+
+
+@program
+def attributes_that_change_in_recursive_calls(x):
+    visits = _Visits()
+    return visits.walk(4, x) + visits.weight * visits.count
+
+
+@program
 def nested_comprehensions(x):
     triangle = sum(sum(i * j * x for j in range(i)) for i in range(4))
     return triangle + sum(v for row in [[x, x * x], [1.0, x]] for v in row if True)
@@ -540,7 +619,22 @@ def _largest_in_a_while(x):
     return best
 
 
-@pytest.mark.parametrize("f", [_in_two_loops, _on_one_side, _largest_in_a_while])
+def _left_at_a_limit(x):
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            total = -(1.0 - total - x[j] * 0.5)
+            if total > 2.0:
+                break
+        total -= 1
+    return total
+
+
+def _from_an_integer(x):
+    return sum(abs(v) for v in x for w in x if v > w)
+
+
+@pytest.mark.parametrize("f", [_in_two_loops, _on_one_side, _largest_in_a_while, _left_at_a_limit, _from_an_integer])
 def test_a_constant_before_a_nest_takes_the_dtype_of_what_is_added(f):
     x = np.random.default_rng(0).random(20).astype(np.float32)
     value = jit(f)(x)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 NoneType = type(None)
-_families: dict[type, Family | None] = {}
-_by_members: dict[frozenset[type], Family] = {}
-_hints: dict[type, dict[str, Any]] = {}
 
 
 class Family:
@@ -51,24 +50,55 @@ class Family:
         return " | ".join(c.__name__ for c in self.classes)
 
 
+class Known:
+    """What has been found out about classes; ``inferred``: the types of fields of classes that are no dataclasses."""
+
+    def __init__(self, inferred: Mapping[type, dict[str, Any]]) -> None:
+        self.families: dict[type, Family | None] = {}
+        self.by_members: dict[frozenset[type], Family] = {}
+        self.inferred = inferred
+        self.hints = dict(inferred)
+
+
+_shared = Known({})
+_own = threading.local()
+
+
+def _known() -> Known:
+    found: Known = getattr(_own, "known", _shared)
+    return found
+
+
+@contextmanager
+def with_inferred(known: Known | None) -> Iterator[None]:
+    """Takes the inferred classes for dataclasses, in this thread."""
+    before = _known()
+    _own.known = known or before
+    try:
+        yield
+    finally:
+        _own.known = before
+
+
 def is_record(cls: Any) -> bool:
-    return isinstance(cls, type) and dataclasses.is_dataclass(cls)
+    return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or cls in _known().inferred)
 
 
 def family_of(cls: type) -> Family | None:
     """The family of a class; None if the class is not part of recursive data."""
-    if cls not in _families:
+    families = _known().families
+    if cls not in families:
         if not is_record(cls):
             return None
-        _families[cls] = None
-        _families[cls] = _find(cls)
-    return _families[cls]
+        families[cls] = None
+        families[cls] = _find(cls)
+    return families[cls]
 
 
 def forget() -> None:
     """Clears the caches, because classes have been defined since they were filled."""
-    _families.clear()
-    _hints.clear()
+    _known().families.clear()
+    _known().hints = dict(_known().inferred)
 
 
 def _find(cls: type) -> Family | None:
@@ -83,10 +113,11 @@ def _find(cls: type) -> Family | None:
             for group in _groups(hint):
                 if any(m in members for m in group):
                     members.update(dict.fromkeys(group))
-    family = _by_members.setdefault(frozenset(members), Family(tuple(members)))
+    family = _known().by_members.setdefault(frozenset(members), Family(tuple(members)))
+    families = _known().families
     for c in members:
-        if _families.get(c) is None and c not in _reach(c):
-            _families[c] = family
+        if families.get(c) is None and c not in _reach(c):
+            families[c] = family
     return family
 
 
@@ -117,9 +148,10 @@ def _reach(cls: type) -> dict[type, None]:
 
 def hints(cls: type) -> dict[str, Any]:
     """The types of the fields of a dataclass; ``Any`` if an annotation cannot be evaluated."""
-    if cls not in _hints:
-        _hints[cls] = {f.name: _evaluated(cls, f) for f in dataclasses.fields(cls)}
-    return _hints[cls]
+    found = _known().hints
+    if cls not in found:
+        found[cls] = {f.name: _evaluated(cls, f) for f in dataclasses.fields(cls)}
+    return found[cls]
 
 
 def _evaluated(cls: type, field: dataclasses.Field[Any]) -> Any:

@@ -67,6 +67,8 @@ class Packer:
 
     def _content(self, obj: Obj) -> Any:
         content = self.t.state.get(obj, UNBOUND)
+        if type(content) is Growing:
+            self.t.check_fresh(obj)
         return content if isinstance(obj, Slot) or type(content) is Growing else self.t.contents(obj)
 
     def pack(self, v: Any) -> Any:

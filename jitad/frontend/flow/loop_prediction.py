@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir.graph import Value
 from ...ir.types import F32, I64
+from ..objects.list_elements import is_table
 from ..values import lattice
 from ..values.closures import Tagged
 from ..values.code import Frame
@@ -50,7 +51,7 @@ def correct(t: Trace, guess: State, back: State, entry: State) -> bool:
         if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
             scalar, weak = lattice.scalar_type(new)
             widened = type(new) is Sym and new.value in t.widened
-            if widened and isinstance(first, float) and lattice.fits(first, F32):
+            if widened and isinstance(first, (int, float)) and lattice.fits(first, F32):
                 scalar, widened, again = F32, False, True
                 t.loop_types.clear()                                     # inner loops have seen the f64
             if not weak:
@@ -84,7 +85,9 @@ def _guess_contents(out: State, v: Any) -> None:
     if isinstance(content, Sym):
         out[obj] = _stand_in(content.type, content.weak)
     elif type(content) is Growing:
-        out[obj] = content.with_parts(tuple(_stand_in(*_typed(x)) for x in content.parts()))
+        length, *columns = (_stand_in(*_typed(x)) for x in (content.length, *content.columns))
+        length = content.length if is_table(content.kind) else length        # most loops write into the lists in it
+        out[obj] = Growing(content.kind, length, tuple(columns), content.version)
     elif isinstance(content, tuple):
         out[obj] = tuple(_other(out, x) if lattice.is_scalar(x) else x for x in content)
     elif isinstance(content, dict):

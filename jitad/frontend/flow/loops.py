@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import Loc
 from ...ir.graph import Block, Value
 from ...ir.types import I64
-from ..objects import growing_lists, iteration, list_changes, long_lists, special_methods
+from ..objects import growing_lists, iteration, list_changes, list_elements, long_lists, special_methods
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Tagged, View
@@ -278,12 +278,13 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
     mark = (len(t.func.blocks), len(t.returns))
     scratch = Block(t.func, "scratch")
     back_edges = [Edge(scratch, predict(f, node.changed, t.loop_types.get(node, {}), entry.state))]
-    appends = Appends()
+    appends, begun = Appends(), len(t.session.frozen)
     for _ in range(ATTEMPTS):
         header = t.func.new_block("loop")
         it = Sym(header.add_param(I64, "it"), True) if count is not None else None
         merger = Merger(t, header, [entry, *back_edges], in_loop=True)
-        state = merger.run(roots)
+        with list_elements.before_moves(t, begun):
+            state = merger.run(roots)
         t.enter(Edge(header, dict(state)))
         appends.again(t.depth + 1)
         frozen = len(t.session.frozen)
@@ -301,7 +302,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
                 del t.func.blocks[mark[0]:]          # ops left in the entry block are pure and unused
                 del t.returns[mark[1]:]
                 if wanted and count is not None:
-                    entry = _with_room(t, entry, back, wanted, count)
+                    with list_elements.before_moves(t, begun):
+                        entry = _with_room(t, entry, back, wanted, count)
                     mark = (len(t.func.blocks), len(t.returns))
                 continue
         _close(t, header, it, entry, merger, back, matcher)
@@ -318,7 +320,7 @@ def _froze(t: Trace, merger: Merger, state: State, since: int) -> bool:
     late = [o for o in t.session.frozen[since:] if o in state]
     for stand_in in late:
         for _, source in merger.new.get(stand_in, ()):
-            growing_lists.freeze_object(t, source)
+            list_elements.freeze_object(t, source, stand_in.readonly)
     return bool(late)
 
 
@@ -329,7 +331,7 @@ def _with_room(t: Trace, entry: Edge, back: Edge, wanted: dict[Obj, int], count:
         contents = [e.state.get(xs) for e in (entry, back)]
         if any(not isinstance(c, (tuple, Growing)) for c in contents):
             continue
-        to = growing_lists.common_kind(t, zip((entry, back), contents), True)
+        to = list_elements.common_kind(t, zip((entry, back), contents), True)
         if to is not None and not any(cell.array for cell in to.cells):
             t.state[xs] = list_changes.with_room(t, contents[0], to, t.builder.mul(count, n))
     return t.here()

@@ -21,8 +21,8 @@ from operator import is_, is_not
 from typing import Any
 
 from ...ir.graph import Block, Value
-from ...ir.types import F32, F64, Type, join
-from ..objects import growing_lists
+from ...ir.types import F64, Type, join
+from ..objects import list_elements
 from ..trees import references
 from ..values import lattice
 from ..values.growing import Growing
@@ -42,6 +42,8 @@ from ..values.union_merge import (
 )
 from ..values.values import (
     CONSTANT,
+    ROW,
+    SEVERAL,
     ArrayObj,
     ArrayRef,
     Choice,
@@ -60,7 +62,6 @@ from ..values.values import (
 
 STALE = object()                # equals no content: in `maybe`, it means that the stand-in must not be read any more
 AMBIGUOUS = "it may be one of several arrays here, depending on the path taken"
-SEVERAL = "it may be one of several objects here, depending on the path taken"
 
 
 class Merger:
@@ -142,7 +143,7 @@ class Merger:
             if joined is None:
                 return self._kinds(vals, some, hint)
             new = self._param(*joined, vals, hint)
-            if new.type is F64 and not new.weak and all(map(self._is_narrower, some)):
+            if new.type is F64 and not new.weak and all(lattice.is_narrower(v, self.t.widened) for v in some):
                 self.t.widened.add(new.value)
             return new
         if isinstance(first, Obj) and all(v is first for v in some):
@@ -156,11 +157,6 @@ class Merger:
         if all(same(v, first) for v in some) and not isinstance(first, ArrayRef):
             return first
         return self._kinds(vals, some, hint)
-
-    def _is_narrower(self, v: Any) -> bool:
-        """True for an f32, or what an f32 and Python numbers have been joined to, and for these."""
-        type_, weak = lattice.scalar_type(v)
-        return type_ is F32 or bool(weak) or type(v) is Sym and v.value in self.t.widened
 
     def _columns(self, vals: Sequence[Any], first: Any, hint: str) -> Any:
         """Merges structures part by part."""
@@ -332,18 +328,18 @@ class Merger:
         """Merges the contents of a list of different or unknown lengths."""
         if len(some) == len(contents) and _one(some):
             return some[0]
-        to = growing_lists.common_kind(self.t, zip(self.edges, contents), self.in_loop)
+        to = list_elements.common_kind(self.t, zip(self.edges, contents), self.in_loop)
         if to is None:
             lengths = " or ".join(dict.fromkeys("unknown" if type(c) is Growing else str(len(c)) for c in some))
             return Conflict(f"a list of length {lengths}, depending on the path taken")
         grown: list[Any] = []
         for edge, content in zip(self.edges, contents):
             with self.t.on(edge):
-                grown.append(content if content is UNBOUND else growing_lists.grown(self.t, content, to))
-        rows = [(UNBOUND,) * (1 + len(to.cells)) if c is UNBOUND else c.parts() for c in grown]
-        counts, *columns = zip(*rows)
+                grown.append(content if content is UNBOUND else list_elements.grown(self.t, content, to))
+        rows = [(UNBOUND,) * (2 + len(to.cells)) if c is UNBOUND else c.parts() for c in grown]
+        counts, versions, *columns = zip(*rows)
         return Growing(to, self._bound(counts, hint and f"{hint}_length"),
-                       tuple(self._column(c, hint) for c in columns))
+                       tuple(self._column(c, hint) for c in columns), self._bound(versions, ""))
 
     def _column(self, vals: Sequence[Any], hint: str) -> Sym:
         some: list[Sym] = [v for v in vals if v is not UNBOUND]
@@ -362,7 +358,7 @@ class Merger:
             stale = False
             for e, o in sources:
                 others.update(dict.fromkeys(self._stands_for[e][o]))
-                out.readonly = out.readonly or o.readonly
+                out.readonly = ROW if o.readonly is ROW else out.readonly or o.readonly
                 if isinstance(out, ArrayObj):
                     out.scattered = out.scattered or o.scattered
                 for other, then in o.maybe:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir.graph import Value
+from ...ir.graph import Block, Value
 from ...ir.types import I64, dims_of, dtype_of
 from ..values.protocol import Trace
 from ..values.values import Edge
@@ -48,6 +48,49 @@ def stacked(t: Trace, n: Value, body: Callable[[Value], Sequence[Value]],
     if back is None:
         t.raise_("ValueError", empty)
     return stacks if keep is None else [place, *stacks]
+
+
+def nested(t: Trace, counts: Sequence[Value], enter: Callable[[int, Value], None],
+           body: Callable[[], Value]) -> Value | None:
+    """``np.array([[body() for … in range(counts[1])] for … in range(counts[0])])``; None if ``body`` never completes.
+
+    ``enter(k, it)`` is called where an iteration of loop number ``k`` begins.
+    """
+    b, entry = t.builder, t.here()
+    headers: list[Block] = []
+    starts: list[Edge] = []                          # the block before each header
+    exits: list[Block] = []
+    depth = t.depth
+    for k, n in enumerate(counts):
+        header, inside, leave = (t.func.new_block(name) for name in ("loop", "body", "exit"))
+        starts.append(t.here())
+        it = header.add_param(I64, "it")
+        b.at(header)
+        b.branch(b.lt(it, n), inside, [], leave, [])
+        t.enter(Edge(inside, dict(t.state)))
+        headers.append(header)
+        exits.append(leave)
+        t.depth += 1
+        enter(k, it)
+    found: list[Value] = []
+    t.survives(lambda: found.append(body()))
+    t.depth = depth
+    if not found:
+        return None
+    back, places = t.here(), [h.params[0] for h in headers]
+    with t.on(entry):
+        stack = b.empty(*counts, dtype=dtype_of(found[0].type))
+    stacks = [h.add_param(stack.type, "stacked") for h in headers]
+    for start, header, given in zip(starts, headers, [stack, *stacks]):
+        with t.on(start):
+            b.jump(header, [b.const(0), given])
+    with t.on(back):
+        b.jump(headers[-1], [b.add(places[-1], 1), b.set(stacks[-1], found[0], *places)])
+    for k in range(len(counts) - 1, 0, -1):
+        with t.on(Edge(exits[k], entry.state)):
+            b.jump(headers[k - 1], [b.add(places[k - 1], 1), stacks[k]])
+    t.enter(Edge(exits[0], entry.state))
+    return stacks[0]
 
 
 def put(t: Trace, stack: Value, v: Value, it: Value) -> Value:

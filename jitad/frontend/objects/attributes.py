@@ -6,15 +6,17 @@ import dataclasses
 import functools
 import inspect
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from ..captured.places import MISSING, of_class, of_object, own_attribute
+from ..columns.inferred_types import note
 from ..columns.recursive_types import family_of
 from ..values.active import Active
 from ..values.closures import BoundMethod, Fn, Method, Partial
 from ..values.lattice import UNBOUND, describe, is_static
 from ..values.protocol import Trace
-from ..values.values import CONSTANT, DictObj, Instance, ListObj, Maybe, Sym
+from ..values.values import CONSTANT, Choice, DictObj, Instance, ListObj, Maybe, Sym
 from .containers import type_of, writable
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
@@ -160,7 +162,9 @@ def set_attribute(t: Trace, obj: Any, name: str, value: Any) -> None:
     if obj is None or isinstance(obj, Sym):
         cls = type(None) if obj is None else type_of(obj)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
-    if not isinstance(obj, Instance):
+    if isinstance(obj, Instance):
+        note(t.session.attributes, obj.cls, name, _classes(value))
+    else:
         t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
                       "return the new value, or make a new object")
     writable(t, obj, "an object")
@@ -172,6 +176,19 @@ def set_attribute(t: Trace, obj: Any, name: str, value: Any) -> None:
         t.call(setter, obj, name, value)
         return
     set_directly(t, obj, name, value)
+
+
+def _classes(v: Any) -> Iterator[type]:
+    """The classes of the user's that a value may be of, NoneType, and ``object`` for what is of none."""
+    if isinstance(v, Choice):
+        for x in v.variants:
+            yield from _classes(x)
+    elif isinstance(v, Maybe):
+        yield from _classes(v.value)
+    elif isinstance(v, Active) and (family := getattr(v, "family", None)) is not None:
+        yield from family.classes
+    else:
+        yield v.cls if type(v) is Instance else type(None) if v is None else object
 
 
 def set_directly(t: Trace, obj: Any, name: str, value: Any) -> None:

@@ -14,10 +14,24 @@ from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..values.active import Active
 from ..values.closures import Fn, Method, View
-from ..values.growing import noted
+from ..values.growing import NeedRows, noted
 from ..values.lattice import UNBOUND, describe, is_static, rebuild
 from ..values.protocol import Trace
-from ..values.values import ARGUMENT, CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
+from ..values.values import (
+    ARGUMENT,
+    CONSTANT,
+    ELEMENT,
+    ROW,
+    SEVERAL,
+    SHARED,
+    ArrayRef,
+    Choice,
+    DictObj,
+    Instance,
+    ListObj,
+    Obj,
+    Sym,
+)
 
 __all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
@@ -129,6 +143,8 @@ def sample(v: Any) -> Any:
 # --- lists and dicts --------------------------------------------------------------------------------
 
 def writable(t: Trace, obj: Obj, what: str) -> None:
+    if type(obj) is ListObj and obj.readonly in (ELEMENT, SEVERAL) and t.session.rows < NeedRows.MOST:
+        raise NeedRows
     if obj.readonly:
         outside = " from outside the function, which is a constant here"
         why = outside if obj.readonly == CONSTANT else f": {obj.readonly}"
@@ -137,6 +153,8 @@ def writable(t: Trace, obj: Obj, what: str) -> None:
 
 def _copied(obj: Obj) -> str:
     """An expression that copies an object, for an error message."""
+    if obj.readonly in (SHARED, ROW):
+        return "[row[:] for row in x]"
     if isinstance(obj, Instance):
         return "x.copy()" if hasattr(obj.cls, "copy") else "dataclasses.replace(x)"
     return "dict(x)" if isinstance(obj, DictObj) else "list(x)"

@@ -1,4 +1,4 @@
-"""Changes of lists of run-time length (``growing_lists``): their methods, assignments and operators.
+"""Changes of lists of run-time length (``growing_lists``): their methods and assignments.
 
 ``append`` writes into spare room; where there is none, the columns become twice as long.  A loop that runs a known
 number of times makes room before it starts for what each iteration appends (``values.growing.Appends``).
@@ -13,26 +13,25 @@ import numpy as np
 
 from ...ir.graph import Value
 from ..columns.list_columns import Kind
-from ..values.growing import Growing, noted, noted_other
-from ..values.lattice import describe, is_scalar, scalar_type
+from ..values.growing import Growing, NeedRows, noted, noted_other
+from ..values.lattice import describe
 from ..values.protocol import Trace
-from ..values.values import ELEMENT, Choice, ListObj, Sym
-from . import containers, growing_lists, iteration, long_lists
-from .growing_lists import (
+from ..values.values import ELEMENT, SHARED, Choice, ListObj, Sym
+from . import containers, growing_lists, iteration
+from .growing_lists import element, of, place_of, settled, snapshot
+from .list_elements import (
     LEAST_ROOM,
     contents,
-    element,
     flat,
+    freeze_object,
     grown,
+    is_table,
     joined,
     kind_of,
-    may_change,
-    of,
-    place_of,
-    settled,
-    snapshot,
+    need_rows,
     stored,
 )
+from .list_rows import METHODS, Row, later, refuse_row
 from .long_lists import LongList
 
 # --- room -------------------------------------------------------------------------------------------
@@ -47,7 +46,7 @@ def with_room(t: Trace, content: Any, to: Kind, more: Value) -> Growing:
     for c, cell in zip(content.columns, content.kind.cells):
         fun = _with_rows if cell.array else _with_room
         columns.append(t.read(t.call(fun, t.new_array(c, ELEMENT), needed)))
-    return Growing(content.kind, content.length, tuple(columns))
+    return Growing(content.kind, content.length, tuple(columns), content.version)
 
 
 def _with_room(column: Any, needed: Any) -> Any:
@@ -74,7 +73,7 @@ def _shaped(t: Trace, content: Growing, element: Any) -> Growing:
         return content
     columns = [t.read(t.call(_like, t.new_array(c, ELEMENT), content.length, t.new_array(x, ELEMENT)))
                if cell.array else c for c, cell, x in zip(content.columns, content.kind.cells, found[0])]
-    return Growing(content.kind, content.length, tuple(columns))
+    return Growing(content.kind, content.length, tuple(columns), content.version)
 
 
 def _like(column: Any, n: Any, row: Any) -> Any:
@@ -86,9 +85,15 @@ def _like(column: Any, n: Any, row: Any) -> Any:
 def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[Growing, Value, Any]]) -> None:
     """Stores an element where ``prepare`` says, which returns the contents, the place and the new length."""
     content = _writable(t, xs)
+    if isinstance(new, Row):
+        refuse_row(t)
     new = t.settle(new) if type(new) is Choice else new
     found = flat(t, new)
+    short = found is not None and found[1].element.type is list
+    if short and is_table(content.kind) and t.session.rows < NeedRows.MOST:
+        raise NeedRows
     if found is None:
+        need_rows(t, (new,))
         t.unsupported(f"puts {describe(new)} into a list whose length is only known at run time",
                       "numbers, arrays, and tuples, lists, dicts or dataclasses of those")
     to = joined([content.kind, found[1]], True)
@@ -97,7 +102,14 @@ def _store(t: Trace, xs: ListObj, new: Any, prepare: Callable[[Growing], tuple[G
                       "elements of one kind: all numbers, all arrays of one rank, or all tuples of as many of them")
     content, place, length = prepare(_shaped(t, grown(t, content, to), new))
     columns = stored(t, [c.value for c in content.columns], to, new, place)
-    t.state[xs] = Growing(to, length, tuple(map(Sym, columns)))
+    t.state[xs] = Growing(to, length, tuple(map(Sym, columns)), content.version)
+
+
+def moved(t: Trace, content: Growing) -> Growing:
+    """The contents as those after a change that replaces or moves an element."""
+    if not is_table(content.kind):
+        return content
+    return Growing(content.kind, content.length, content.columns, later(t, content.version))
 
 
 def _writable(t: Trace, xs: ListObj) -> Growing:
@@ -123,14 +135,19 @@ def set_item(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
     if isinstance(index, slice):
         set_slice(t, xs, index, element)
         return
-    _store(t, xs, element, lambda content: (
-        content, place_of(t, content, index, "list assignment index out of range").value, content.length))
+    def prepare(content: Growing) -> tuple[Growing, Value, Any]:
+        place = place_of(t, content, index, "list assignment index out of range")
+        return moved(t, content), place.value, content.length
+    _store(t, xs, element, prepare)
 
 
 def set_slice(t: Trace, xs: ListObj, index: slice, by: Any) -> None:
     """``xs[i:j] = by``."""
     if index.step is not None:
         t.unsupported("assigns to a slice with a step of a list whose length is only known at run time", "a loop")
+    content = contents(t, xs)
+    if content is not None and is_table(content.kind):
+        t.unsupported("assigns to a slice of a list of lists of a length that is only known at run time", "a loop")
     n = t.length(xs)
     first = 0 if index.start is None else t.call(_clamped, index.start, n)
     last = n if index.stop is None else t.call(max, first, t.call(_clamped, index.stop, n))
@@ -147,17 +164,19 @@ def pop(t: Trace, xs: ListObj, index: Any = -1) -> Any:
     content = _writable(t, xs)
     t.check(t.truth(t.compare("gt", content.length, 0)), "IndexError", "pop from empty list")
     place = place_of(t, content, index, "pop index out of range")
-    found = element(t, content, place)
+    found = t.call(list, element(t, xs, content, place)) if is_table(content.kind) else element(t, xs, content, place)
     _remove(t, xs, content, None if isinstance(index, int) and index == -1 else place)
     return found
 
 
 def _remove(t: Trace, xs: ListObj, content: Growing, place: Sym | None) -> None:
     """Removes the element at ``place``, None for the last one."""
+    content = moved(t, content)
     columns = content.columns
     if place is not None:
         columns = tuple(t.read(t.call(_without, t.new_array(c, ELEMENT), place)) for c in columns)
-    t.state[xs] = Growing(content.kind, Sym(t.builder.sub(t.value(content.length), 1), True), columns)
+    t.state[xs] = Growing(content.kind, Sym(t.builder.sub(t.value(content.length), 1), True), columns,
+                          content.version)
 
 
 def _without(column: Any, i: Any) -> Any:
@@ -174,14 +193,16 @@ def delete(t: Trace, xs: ListObj, index: Any) -> None:
         t.unsupported("deletes a slice with a step of a list whose length is only known at run time",
                       "keep the others: `[x for x in xs if …]`")
     noted_other(t, xs)
+    content = moved(t, content)
     n = content.length
     first = 0 if index.start is None else t.call(_clamped, index.start, n)
     if index.stop is None:
-        t.state[xs] = Growing(content.kind, t.sym(first), content.columns)
+        t.state[xs] = Growing(content.kind, t.sym(first), content.columns, content.version)
         return
     last = t.call(max, first, t.call(_clamped, index.stop, n))
     columns = tuple(t.read(t.call(_moved, t.new_array(c, ELEMENT), first, last)) for c in content.columns)
-    t.state[xs] = Growing(content.kind, t.binary("sub", n, t.binary("sub", last, first)), columns)
+    length = t.binary("sub", n, t.binary("sub", last, first))
+    t.state[xs] = Growing(content.kind, length, columns, content.version)
 
 
 def _moved(column: Any, first: Any, last: Any) -> Any:
@@ -192,10 +213,11 @@ def _moved(column: Any, first: Any, last: Any) -> Any:
 def insert(t: Trace, xs: ListObj, index: Any, element: Any) -> None:
     def prepare(content: Growing) -> tuple[Growing, Value, Any]:
         noted_other(t, xs)
-        content = with_room(t, content, content.kind, t.builder.const(1))
+        content = moved(t, with_room(t, content, content.kind, t.builder.const(1)))
         place = t.call(_clamped, index, content.length)
         columns = tuple(t.read(t.call(_with_gap, t.new_array(c, ELEMENT), place)) for c in content.columns)
-        return Growing(content.kind, content.length, columns), t.value(place), t.binary("add", content.length, 1)
+        inserted = Growing(content.kind, content.length, columns, content.version)
+        return inserted, t.value(place), t.binary("add", content.length, 1)
     _store(t, xs, element, prepare)
 
 
@@ -219,14 +241,16 @@ def extend(t: Trace, xs: ListObj, ys: Any) -> None:
 
 
 def clear(t: Trace, xs: ListObj) -> None:
-    content = _writable(t, xs)
-    t.state[xs] = Growing(content.kind, t.sym(0), content.columns)
+    content = moved(t, _writable(t, xs))
+    t.state[xs] = Growing(content.kind, t.sym(0), content.columns, content.version)
 
 
 def _replace(t: Trace, xs: ListObj, by: LongList) -> None:
-    _writable(t, xs)
+    version = moved(t, _writable(t, xs)).version
     noted_other(t, xs)
-    t.state[xs] = t.state[of(t, by)]
+    content = contents(t, of(t, by))
+    assert content is not None
+    t.state[xs] = Growing(content.kind, content.length, content.columns, version)
 
 
 def reverse(t: Trace, xs: ListObj) -> None:
@@ -239,24 +263,12 @@ def sort(t: Trace, xs: ListObj, *, key: Any = None, reverse: bool = False) -> No
 
 
 def copy(t: Trace, xs: ListObj) -> ListObj:
-    out = t.new_list(())
-    t.state[out] = contents(t, xs)
+    out, content = t.new_list(()), contents(t, xs)
+    t.state[out] = content
+    if content is not None and is_table(content.kind):
+        for one in (xs, out):
+            freeze_object(t, one, SHARED)
     return out
-
-
-def _index(xs: Any, x: Any, start: int = 0) -> Any:
-    for i in range(start, len(xs)):
-        if xs[i] == x:
-            return i
-    raise ValueError(f"{x} is not in list")
-
-
-def _count(xs: Any, x: Any) -> Any:
-    n = 0
-    for y in xs:
-        if y == x:
-            n += 1
-    return n
 
 
 def _remove_first(xs: Any, x: Any) -> None:
@@ -271,7 +283,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "append": append, "pop": pop, "insert": insert, "extend": extend, "clear": clear, "reverse": reverse, "sort": sort,
     "copy": copy,
 }
-_TRACED: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove_first}
+_TRACED: dict[str, Callable[..., Any]] = {"index": METHODS["index"], "count": METHODS["count"], "remove": _remove_first}
 
 
 def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
@@ -287,7 +299,8 @@ def grows(t: Trace, xs: Any, name: str, args: Sequence[Any]) -> bool:
         ys = t.walked_list(args[0])
         return iteration.is_counted(ys) and iteration.known_count(t, ys) is None
     if name in _TRACED:
-        return not containers.is_static(t.contents(xs) + tuple(args)) and kind_of(t, [t.contents(xs)], True) is not None
+        to = kind_of(t, [t.contents(xs)], True)
+        return not containers.is_static(t.contents(xs) + tuple(args)) and to is not None and not is_table(to)
     if name not in ("insert", "pop") or not isinstance(args[0], Sym) or args[0].value.const is not None:
         return False
     return takes_run_time_length(t, xs, *args[1:])
@@ -303,9 +316,21 @@ def takes_run_time_length(t: Trace, xs: Any, *new: Any) -> bool:
     if type(xs) is not ListObj or xs.readonly:
         return False
     to = kind_of(t, (t.contents(xs), new), True)
-    if to is not None:
-        t.state[xs] = grown(t, t.contents(xs), to)
-    return to is not None
+    if to is None or is_table(to) and not t.session.rows:          # lists that may be of different lengths
+        return False
+    t.state[xs] = grown(t, t.contents(xs), to)
+    return True
+
+
+def becomes_table(t: Trace, xs: Any) -> bool:
+    """Makes a list of lists that is indexed at run time one of run-time length, if the program writes into such."""
+    if not t.session.rows or type(xs) is not ListObj or xs.readonly or contents(t, xs) is not None:
+        return False
+    to = kind_of(t, [t.contents(xs)], True) if all(type(x) is ListObj for x in t.contents(xs)) else None
+    if to is None or not is_table(to):
+        return False
+    t.state[xs] = grown(t, t.contents(xs), to)
+    return True
 
 
 def is_changed_at_run_time(t: Trace, xs: Any, index: Any, by: Any = ()) -> bool:
@@ -326,60 +351,3 @@ def method(t: Trace, xs: ListObj, name: str, args: Sequence[Any], kwargs: dict[s
     if name in _TRACED:
         return t.call(_TRACED[name], xs, *args, **kwargs)
     return _METHODS[name](t, xs, *args, **kwargs)
-
-
-# --- operators --------------------------------------------------------------------------------------
-
-def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
-    """``x op y`` where one operand is a list of run-time length."""
-    both = (x, y)
-    if op == "add" and all(isinstance(v, LongList) and may_change(v.kind) or type(v) is ListObj for v in both):
-        found = [t.state[of(t, v)] if isinstance(v, LongList) else t.contents(v) for v in both]
-        to = kind_of(t, found, True)
-        if to is not None:
-            one, other = (grown(t, content, to) for content in found)
-            pairs = zip(snapshot(t, one).columns, snapshot(t, other).columns)
-            columns = [t.call(_joined_rows if cell.array else np.concatenate, pair)
-                       for cell, pair in zip(to.cells, pairs)]
-            return of(t, LongList(to, columns))
-    return long_lists.binary(t, op, x, y)
-
-
-def _joined_rows(columns: Any) -> Any:
-    """The rows of both; one without rows does not know the shape of a row."""
-    x, y = columns
-    shape = y.shape[1:] if len(x) == 0 else x.shape[1:]
-    out = np.empty((len(x) + len(y), *shape), x.dtype)
-    if len(x) > 0:
-        out[:len(x)] = x
-    if len(y) > 0:
-        out[len(x):] = y
-    return out
-
-
-def repeated(t: Trace, x: Any, y: Any) -> ListObj | None:
-    """``xs * n``, if it is a list and the length of the result is a run-time value; otherwise None."""
-    xs, n = (x, y) if isinstance(x, (ListObj, LongList)) else (y, x)
-    if not is_scalar(n) or scalar_type(n)[0].is_float:
-        return None
-    if isinstance(xs, LongList):
-        if not may_change(xs.kind):
-            return None
-        content = t.state[of(t, xs)]
-    elif type(xs) is ListObj and isinstance(n, Sym):
-        to = kind_of(t, [t.contents(xs)], True)
-        if to is None:
-            return None
-        content = grown(t, t.contents(xs), to)
-    else:
-        return None
-    fun = _filled if content.length == 1 and isinstance(content.length, int) else _tiled
-    return of(t, LongList(content.kind, [t.call(fun, c, n) for c in snapshot(t, content).columns]))
-
-
-def _filled(column: Any, n: Any) -> Any:
-    return np.full(max(n, 0), column[0], column.dtype) if column.ndim == 1 else np.repeat(column, max(n, 0), axis=0)
-
-
-def _tiled(column: Any, n: Any) -> Any:
-    return np.tile(column, (max(n, 0), *(1,) * (column.ndim - 1)))

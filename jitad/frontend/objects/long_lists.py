@@ -22,6 +22,7 @@ from ..values.protocol import Trace
 from ..values.union_merge import FACTS
 from ..values.values import ELEMENT, ArrayRef, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 from . import containers, iteration
+from .list_elements import is_row, need_rows
 
 SHORTER = f"an array, `np.array(xs)`, or a list of at most {LONG} elements as argument"
 
@@ -228,8 +229,10 @@ class Made:
 
     def _check(self, t: Trace, v: Any) -> None:
         if type(t.state.get(v) if isinstance(v, ListObj) else None) is Growing:
-            t.unsupported("a list of lists, of lengths that are only known at run time",
-                          "an array, `np.zeros((n, m))`, indexed `a[i][j]` or `a[i, j]`")
+            error = in_loops(t, "a list of lists, of lengths that are only known at run time",
+                             "lists of numbers, all of one length; or an array, `np.zeros((n, m))`")
+            need_rows(t, (v,))
+            raise error if is_row(t, v) else UnsupportedError(error.message, t.loc, error.hint)
         if isinstance(v, Obj):
             if v in self._before or not isinstance(v, (ListObj, DictObj, Instance)):
                 self._refuse(t, v)

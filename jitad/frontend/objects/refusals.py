@@ -57,7 +57,8 @@ ALWAYS: dict[Any, tuple[str, str]] = {
 }
 
 _AT_RUN_TIME: dict[Any, str] = {
-    **dict.fromkeys((str, repr, format, ascii, bin, hex, oct, chr), TEXT),
+    **dict.fromkeys((str, repr, format, ascii, hex, oct, chr), TEXT),
+    bin: "`n.bit_count()` and `n.bit_length()`, or shifts: `n >> k & 1`",
     hash: "a number computed from the value",
     complex: "two floats, or an array with an axis of two",
     set: "an array; elements of sets must be known while tracing",

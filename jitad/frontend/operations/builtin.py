@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import functools
 import types
@@ -21,10 +22,12 @@ from ..objects import (
     growing_lists,
     iteration,
     list_changes,
+    list_elements,
     long_lists,
     refusals,
     special_methods,
 )
+from ..objects.list_rows import Row
 from ..objects.long_lists import LongList
 from ..syntax import virtualise
 from ..syntax.comprehensions import Generator
@@ -173,10 +176,10 @@ def _list(t: Trace, v: Any = ()) -> Any:
     v = special_methods.walked(t, v) if isinstance(v, Instance) else v
     if isinstance(v, growing_lists.Walked):
         v = v.of
-    if growing_lists.contents(t, v) is not None:
+    if list_elements.contents(t, v) is not None:
         return list_changes.copy(t, v)
-    if isinstance(v, LongList):
-        return growing_lists.changeable(t, v)
+    if isinstance(v, (LongList, Row)):
+        return growing_lists.changeable(t, growing_lists.settled(t, v))
     if isinstance(v, Generator):
         return v.listed()
     if long_lists.is_walked(t, v) or iteration.partly_counted(t, v):
@@ -290,7 +293,7 @@ _OWN_TYPES: dict[type, type] = {
 
 # These take lists of run-time length as they are.
 WALKING = frozenset((enumerate, zip, reversed, map, len, list, type, isinstance, hasattr, getattr, callable,
-                     functools.partial, *library.LISTS))
+                     functools.partial, copy.copy, copy.deepcopy, *library.LISTS))
 KEEPS: frozenset[Any] = frozenset((functools.partial,))              # uses none of its arguments
 TABLE: dict[Any, Rule] = {
     **stdlib.TABLE, **reducing.TABLE,

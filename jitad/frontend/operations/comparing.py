@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import Loc
 from ...ir.types import BOOL
 from ..arrays import table
-from ..objects import containers, growing_lists, iteration, special_methods
+from ..objects import containers, growing_lists, iteration, list_elements, special_methods
 from ..objects.long_lists import LongList
 from ..values import purity
 from ..values.active import Active
@@ -174,7 +174,7 @@ class Comparisons(Trace):
                 return bool(c.value.const)
             return c
         if isinstance(v, (ListObj, DictObj)):
-            n = growing_lists.contents(self, v)
+            n = list_elements.contents(self, v)
             return bool(self.contents(v)) if n is None else self.truth(self.compare("gt", n.length, 0))
         if isinstance(v, Active):
             return v.truth(self)

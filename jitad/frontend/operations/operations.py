@@ -13,15 +13,16 @@ import numpy as np
 
 from ...errors import JitadError, Loc
 from ...ir.graph import ExcInfo
-from ...ir.types import INSTEAD
+from ...ir.types import F64, INSTEAD
 from ..arrays import table, views
 from ..columns.list_columns import Columns
 from ..flow import raising
-from ..objects import containers, growing_lists, list_changes, long_lists, special_methods
+from ..objects import containers, growing_lists, list_changes, list_operators, long_lists, special_methods
+from ..objects.list_rows import Row
 from ..trees.references import TextOf
 from ..values.active import Active
 from ..values.closures import TEXT, Range, Template
-from ..values.lattice import UNBOUND, is_number, scalar_type
+from ..values.lattice import UNBOUND, is_narrower, is_number, is_scalar, scalar_type
 from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 from .comparing import Comparisons
 from .subscripts import Elements
@@ -86,15 +87,15 @@ class Operations(Comparisons, Elements):
         if type(x) is Choice or type(y) is Choice:
             return self.over_pair(x, y, lambda a, b: self.binary(op, a, b))
         if type(x) in _NUMERIC and type(y) in _NUMERIC:              # most operands; what follows is about others
-            return self.apply_rule(table.OPERATORS[op], x, y)
+            return self._narrower(self.apply_rule(table.OPERATORS[op], x, y), x, y)
         x, y = self.opened(x), self.opened(y)
         found = special_methods.binary(self, op, x, y)
         if found is not special_methods.MISSING:
             return found
         x, y = growing_lists.settled(self, x), growing_lists.settled(self, y)
         if isinstance(x, long_lists.LongList) or isinstance(y, long_lists.LongList):
-            return list_changes.binary(self, op, x, y)
-        if op == "mul" and (repeated := list_changes.repeated(self, x, y)) is not None:
+            return list_operators.binary(self, op, x, y)
+        if op == "mul" and (repeated := list_operators.repeated(self, x, y)) is not None:
             return repeated
         if isinstance(x, (Template, TextOf)) or isinstance(y, (Template, TextOf)):
             joined = raising.joined(self, op, x, y)
@@ -157,13 +158,20 @@ class Operations(Comparisons, Elements):
         if type(x) is Choice:
             return self.over(x, lambda v: self.unary(op, v))
         if isinstance(x, (Sym, ArrayRef)):
-            return self.apply_rule(table.unary, op, x)
+            return self._narrower(self.apply_rule(table.unary, op, x), x)
         found = special_methods.call_special(self, x, f"__{op}__")
         if found is not special_methods.MISSING:
             return found
         if isinstance(x, Operators):
             raise TypeError(f"bad operand type for unary {SIGNS[op]}: {containers.describe(x)}")
         return self.native(NATIVE[op], x)
+
+    def _narrower(self, result: Any, *operands: Any) -> Any:
+        """The result, which is known to be an f64 only since a number that has been widened is among the operands."""
+        if self.widened and type(result) is Sym and result.type is F64 and not result.weak and all(
+                is_scalar(v) and is_narrower(v, self.widened) for v in operands):
+            self.widened.add(result.value)
+        return result
 
     def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Runs a rule on the current contents of the arguments."""
@@ -192,6 +200,8 @@ class Operations(Comparisons, Elements):
                 return x
             containers.store_list(self, x, [*self.contents(x), *self.iterate(y)])
             return x
+        if isinstance(x, Row) and op in ("add", "mul"):
+            x.refused(self, "makes longer or shorter")
         if isinstance(x, DictObj) and op == "or":
             containers.dict_method(self, x, "update", [y], {})
             return x

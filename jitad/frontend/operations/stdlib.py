@@ -21,7 +21,8 @@ from ..arrays.library.scalar import integers
 from ..arrays.rules import promotion, ufuncs
 from ..captured.user_classes import is_user_class
 from ..columns.recursive_types import family_of
-from ..objects import containers, growing_lists, iteration, special_methods
+from ..objects import containers, growing_lists, iteration, list_changes, list_elements, special_methods
+from ..objects.list_rows import Row
 from ..objects.long_lists import LongList
 from ..syntax.comprehensions import Generator
 from ..values.closures import Stream
@@ -306,6 +307,12 @@ def _copied(t: Trace, v: Any, part: Callable[[Any, Any], Any]) -> Any:
     v = t.opened(v)
     if isinstance(v, ArrayRef):
         return t.call(t.getattr(v, "copy"))
+    if isinstance(v, Row):
+        return t.call(list, v)
+    if list_elements.contents(t, v) is not None:
+        out = t.new_list(())
+        t.state[out] = list_elements.contents(t, v)
+        return out if part is _deepcopy else list_changes.copy(t, v)
     if isinstance(v, ListObj):
         return t.new_list([part(t, x) for x in t.contents(v)])
     if isinstance(v, DictObj):

@@ -13,7 +13,17 @@ from ...ir.graph import ExcInfo, Operand, Value
 from ...ir.types import I64, Array
 from ..arrays import library, table, views
 from ..arrays.library.manipulation import joining
-from ..objects import attributes, containers, growing_lists, iteration, list_changes, long_lists, special_methods
+from ..objects import (
+    attributes,
+    containers,
+    growing_lists,
+    iteration,
+    list_changes,
+    list_elements,
+    long_lists,
+    special_methods,
+)
+from ..objects.list_rows import Row
 from ..objects.long_lists import LongList
 from ..values.active import Active
 from ..values.closures import WALKS, BoundMethod, Fn, Method, Partial, Range, Super
@@ -35,12 +45,14 @@ class Elements(Trace):
         c = obj if type(obj) is Choice else self.first_choice((index,))
         if c is not None:
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
-        growing = growing_lists.contents(self, obj)
+        growing = list_elements.contents(self, obj)
         if growing is not None:
-            return self.native(growing_lists.item, self, growing, index)
+            return self.native(growing_lists.item, self, obj, growing, index)
         if isinstance(index, (Sym, slice)):
             obj = long_lists.constant(self, obj) if isinstance(index, Sym) else obj
             obj = self.opened(obj)
+        if isinstance(index, Sym) and list_changes.becomes_table(self, obj):
+            return self.getitem(obj, index)
         if isinstance(index, Sym) and isinstance(obj, (tuple, str, ListObj)):
             return self.over(self.position(obj, index), lambda k: self.getitem(obj, k))
         if isinstance(index, Sym) and not index.is_array and isinstance(obj, DictObj) and self.contents(obj):
@@ -139,6 +151,8 @@ class Elements(Trace):
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
+        if isinstance(index, Sym):
+            list_changes.becomes_table(self, obj)
         if list_changes.is_changed_at_run_time(self, obj, index, value):
             self.native(list_changes.set_item, self, obj, index, value)
             return
@@ -152,6 +166,8 @@ class Elements(Trace):
             self.native(views.setitem, self, obj, index, value)
         elif isinstance(obj, ListObj):
             self.native(containers.set_list_item, self, obj, index, value)
+        elif isinstance(obj, Row):
+            self.native(obj.set, self, index, value)
         elif isinstance(obj, LongList):
             obj.refused(self, "writes into")
         elif isinstance(obj, DictObj):
@@ -172,8 +188,10 @@ class Elements(Trace):
         self.builder.loc = loc
         if growing_lists.is_unknown(index):
             list_changes.takes_run_time_length(self, obj)
-        if growing_lists.contents(self, obj) is not None:
+        if list_elements.contents(self, obj) is not None:
             self.native(list_changes.delete, self, obj, index)
+        elif isinstance(obj, Row):
+            obj.refused(self, "deletes from")
         elif isinstance(obj, (ListObj, DictObj)):
             self.native(containers.delete_item, self, obj, index)
         elif isinstance(obj, (list, dict)):
@@ -186,7 +204,7 @@ class Elements(Trace):
         return growing_lists.walked(self, v)
 
     def settled_list(self, v: Any) -> Any:
-        return growing_lists.settled(self, v)
+        return growing_lists.settled(self, v, kept=False)
 
     def iterate(self, v: Any) -> list[Any]:
         """All elements of a value whose length is known while tracing."""
@@ -208,7 +226,7 @@ class Elements(Trace):
             v = v.columns[0]
         if isinstance(v, ArrayRef):
             items = self._unpack_array(v, n, star)
-            if len(items) == n and star is not None and growing_lists.contents(self, items[star]) is not None:
+            if len(items) == n and star is not None and list_elements.contents(self, items[star]) is not None:
                 return items
         elif isinstance(v, (Sym, Fn)) or v is None or is_number(v):
             raise TypeError(f"cannot unpack non-iterable {type(containers.sample(v)).__name__} object")
@@ -264,7 +282,7 @@ class Elements(Trace):
     def length(self, v: Any) -> Any:
         if type(v) is Choice:
             return self.over(v, self.length)
-        growing = growing_lists.contents(self, v)
+        growing = list_elements.contents(self, v)
         if growing is not None:
             return growing_lists.length(self, growing)
         if isinstance(v, (ListObj, DictObj)):

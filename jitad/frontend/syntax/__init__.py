@@ -9,6 +9,7 @@ Files, in reading order::
     scope           local names and their liveness
     virtualise      statements as hooks
     expressions     expressions as hooks
+    filled_lists    comprehensions of equal lists
     comprehensions  comprehensions and generator expressions
     patterns        ``match``
 """

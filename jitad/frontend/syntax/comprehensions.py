@@ -24,19 +24,25 @@ from ..objects.iteration import (
     partly_counted,
 )
 from ..objects.iteration import element as element_of
-from ..values.closures import WALKS, Mapped
+from ..objects.list_rows import Row
+from ..values.closures import WALKS, Mapped, Range
 from ..values.code import Code, Frame, Hook, Names
-from ..values.lattice import UNBOUND
+from ..values.lattice import UNBOUND, is_scalar
 from ..values.protocol import Trace
-from ..values.values import Choice, Edge, Slot, Sym
+from ..values.values import ArrayRef, Choice, Edge, Slot, Sym
+from . import filled_lists
 
 
 @dataclass
 class Clauses:
-    """``for target in iterable if …`` of a comprehension, and the names of its targets."""
+    """``for target in iterable if …`` of a comprehension, and the names of its targets.
+
+    ``ragged``: its elements are lists of different lengths.
+    """
 
     items: tuple[tuple[Hook, Callable[[Frame, Any], None], list[Hook], Loc], ...]
     names: Names
+    ragged: bool = False
 
     def frame(self, f: Frame) -> Frame:
         """A frame for the targets, which are local to the comprehension."""
@@ -80,13 +86,61 @@ def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]],
     return f.t.over(c, lambda x: make(comprehend(f, clauses, element, f.t.settled(walked))))
 
 
-def build_list(f: Frame, clauses: Clauses, element: Hook) -> Any:
+def build_list(f: Frame, clauses: Clauses, element: Hook,
+               known: filled_lists.Filled | filled_lists.Nest | None) -> Any:
     """A list comprehension; over a long list the result is a long list, made in a loop."""
     walked = clauses.items[0][0](f)
     c = f.t.walked_choice(walked)
     if c is not None:
         return f.t.over(c, lambda x: _list(f, clauses, element, f.t.settled(walked)))
-    return _list(f, clauses, element, walked)
+    made = None
+    if known is not None and long_lists.is_walked(f.t, walked):
+        inner = clauses.frame(f)
+        made = filled_lists.listed(inner, known, walked) if isinstance(known, filled_lists.Filled) else \
+            _nest(inner, clauses, known, walked)
+    return _list(f, clauses, element, walked) if made is None else made
+
+
+_KNOWN = (range, Range, ArrayRef, long_lists.LongList, growing_lists.Walked, Row)       # may be walked several times
+
+
+def _nest(f: Frame, clauses: Clauses, nest: filled_lists.Nest, walked: Any) -> Any:
+    """A list of lists of numbers, all of one length; None if this is not what it is."""
+    t, state, block, blocks, returns = f.t, dict(f.t.state), f.t.here().block, len(f.t.func.blocks), len(f.t.returns)
+    depth = t.depth
+    over = special_methods.walked(t, nest.inner.items[0][0](f))
+    inside, walks = nest.inner.frame(f), (special_methods.walked(t, walked), over)
+    if not all(isinstance(v, _KNOWN) for v in walks) or not filled_lists.are_builtins(f, nest.called):
+        return None
+    assigns = clauses.items[0][1], nest.inner.items[0][1]
+    n, m = (t.value(filled_lists.counted(t, v)) for v in walks)
+    if m.const is not None:
+        return None
+    made: list[Any] = []
+
+    def enter(k: int, it: Value) -> None:
+        assigns[k](inside if k else f, element_of(t, walks[k], Sym(it, True)))
+
+    def body() -> Value:
+        before = dict(t.state)
+        t.keep(t.result, nest.element(inside))
+        found = t.state.pop(t.result)
+        if not is_scalar(found):
+            raise long_lists.in_loops(t, "a list of lists of something else than numbers", "")
+        made.append(found)
+        return long_lists.Made(t, found, before, f.slots.values()).leaves[0]
+    try:
+        stack = stacking.nested(t, (n, m), enter, body)
+    except UnsupportedError as e:
+        if not long_lists.goes_in_loops(e):
+            raise
+        stack, t.depth = None, depth
+    if stack is None:
+        del t.func.blocks[blocks:]
+        del t.returns[returns:]
+        t.enter(Edge(block, state))
+        return None
+    return filled_lists.of_array(t, Sym(stack), made[0])
 
 
 def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
@@ -100,7 +154,7 @@ def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
         return _in_a_loop(f, clauses, element, walked) if in_a_loop else \
             t.new_list(comprehend(f, clauses, element, walked))
     except UnsupportedError as e:
-        if not long_lists.goes_in_loops(e):
+        if clauses.ragged or not long_lists.goes_in_loops(e):
             raise
         if in_a_loop:                                # its blocks are dropped; otherwise unused ops are left
             del t.func.blocks[blocks:]
@@ -147,7 +201,7 @@ def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
                               "a list comprehension over nothing, whose elements cannot be evaluated",
                               (lambda: made[0].kept) if conditions else None)
     mark(t.state, walked, True)
-    return growing_lists.changeable(t, made[0].listed(t, stacks))
+    return growing_lists.made(t, made[0].listed(t, stacks))
 
 
 def _known(f: Frame, condition: Any, loc: Loc) -> bool:

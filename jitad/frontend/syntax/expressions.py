@@ -16,7 +16,7 @@ from ..objects import containers
 from ..values.closures import Fn
 from ..values.code import Code, Frame, Hook
 from ..values.values import Choice, Conflict, Maybe, Slot
-from . import comprehensions
+from . import comprehensions, filled_lists
 from .scope import Scope, stores
 
 OPERATORS = {
@@ -249,7 +249,8 @@ class Expressions:
                                         tuple(d(f) for d in code.defaults), dict(zip(names, kw)), f.globals))
         return run
 
-    def _generators(self, generators: list[ast.comprehension], element: Callable[[], Any]) -> tuple[Any, Any]:
+    def _generators(self, generators: list[ast.comprehension], element: Callable[[], Any],
+                    ragged: bool = False) -> tuple[Any, Any]:
         """The clauses of a comprehension, whose targets are variables in a scope of their own."""
         names = frozenset(n for g in generators for n, _ in stores([g.target]))
         before = self.scope.locals
@@ -262,13 +263,22 @@ class Expressions:
                     return None, None
                 clauses.append((first if k == 0 else self.expr(g.iter), self.target(g.target),
                                 [self.condition(c) for c in g.ifs], self.loc(g.iter)))
-            return comprehensions.Clauses(tuple(clauses), names), element()
+            return comprehensions.Clauses(tuple(clauses), names, ragged), element()
         finally:
             self.scope.locals = before
 
     def on_ListComp(self, e: ast.ListComp) -> Hook:
-        clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
-        return lambda f: comprehensions.build_list(f, clauses, element)
+        def element() -> tuple[Hook, filled_lists.Filled | filled_lists.Nest | None]:
+            return self.expr(e.elt), filled_lists.filled(e, self.expr) or self._nest(e)
+        clauses, both = self._generators(e.generators, element, filled_lists.is_ragged(e))
+        return lambda f: comprehensions.build_list(f, clauses, *both)
+
+    def _nest(self, e: ast.ListComp) -> filled_lists.Nest | None:
+        called, inner = filled_lists.is_nest(e), e.elt
+        if called is None or not isinstance(inner, ast.ListComp):
+            return None
+        body = inner.elt
+        return filled_lists.Nest(*self._generators(inner.generators, lambda: self.expr(body)), called)
 
     def on_SetComp(self, e: ast.SetComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))

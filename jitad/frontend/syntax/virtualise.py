@@ -12,11 +12,12 @@ import ast
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...errors import Loc, UnsupportedError
 from ..arrays.library import marks
 from ..flow import branches, loops, raising
+from ..objects import list_operators
 from ..values.code import Code, Frame, Hook
 from . import source
 from .expressions import Expressions
@@ -296,11 +297,23 @@ class Virtualiser(Expressions, Patterns):
     def _unpack(self, elts: list[ast.expr], loc: Loc) -> Callable[[Frame, Any], None]:
         star = next((k for k, e in enumerate(elts) if isinstance(e, ast.Starred)), None)
         targets = [self.target(e.value if isinstance(e, ast.Starred) else e) for e in elts]
+        places = [(self.expr(e.value), self.expr(e.slice)) for e in elts if _is_plain(e)]
 
         def assign(f: Frame, v: Any) -> None:
-            for one, item in zip(targets, f.t.unpack(v, len(targets), star, loc)):
+            items = f.t.unpack(v, len(targets), star, loc)
+            if len(places) == len(targets) and list_operators.are_rows(items):
+                if list_operators.exchange(f.t, [(obj(f), i(f)) for obj, i in places], items):
+                    return
+            for one, item in zip(targets, items):
                 one(f, item)
         return assign
+
+
+def _is_plain(e: ast.expr) -> TypeGuard[ast.Subscript]:
+    """True for an element whose place does not depend on the assignments to other targets."""
+    return isinstance(e, ast.Subscript) and isinstance(e.value, ast.Name) and all(
+        isinstance(n, (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context))
+        for n in ast.walk(e.slice))
 
 
 def _load(name: ast.Name) -> ast.Name:

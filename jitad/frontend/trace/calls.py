@@ -25,6 +25,7 @@ from ..captured.user_classes import in_stdlib, is_user_class
 from ..columns.recursive_types import Family
 from ..flow import raising
 from ..objects import attributes, containers, growing_lists, list_changes, refusals, special_methods
+from ..objects.list_rows import Row
 from ..objects.long_lists import LongList
 from ..operations import argument_errors, builtin, stdlib
 from ..transforms import rule_calls
@@ -197,9 +198,14 @@ def _call_builtin(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any],
     return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
 
 
-def _settled_lists(t: Trace, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments for a function that neither keeps nor changes a list: those of run-time length are immutable."""
-    return [growing_lists.settled(t, a) for a in args], {k: growing_lists.settled(t, a) for k, a in kwargs.items()}
+def _settled_lists(t: Trace, args: list[Any], kwargs: dict[str, Any],
+                   kept: bool = True) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments for a function that does not change a list: those of run-time length are immutable.
+
+    ``kept``: it may keep what is in a list.
+    """
+    named = {k: growing_lists.settled(t, a, kept) for k, a in kwargs.items()}
+    return [growing_lists.settled(t, a, kept) for a in args], named
 
 
 def _call_bound(t: Trace, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -250,7 +256,7 @@ def _mutate(t: Trace, fun: Any, call: Any, rule: Callable[..., Any], args: list[
 
 def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Calls a function with a rule in ``arrays.table``; Python computes it if the arguments are known."""
-    args, kwargs = _settled_lists(t, args, kwargs)
+    args, kwargs = _settled_lists(t, args, kwargs, kept=False)
     c = t.first_choice((*args, *kwargs.values()))
     if c is not None:
         return t.over(c, lambda v: _call_settled(t, fun, rule, args, kwargs))
@@ -294,7 +300,7 @@ def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Calls a callable that is not a function of the user: a builtin, a class, a NumPy function, a transform."""
-    if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj, LongList)):
+    if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj, LongList, Row)):
         return t.truth(args[0])
     if args and builtin.hashable(fun) and fun in special_methods.ASKING:
         found = special_methods.ask(t, fun, args, kwargs)

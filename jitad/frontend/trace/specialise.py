@@ -17,7 +17,7 @@ from ...errors import JitadError, TypeInferenceError
 from ...ir.graph import ExcInfo, Function, Value
 from ..arrays import library
 from ..flow.call_boundary import Endless, Inwards, Packer, Transfer, object_of, packed, static_key
-from ..objects import growing_lists
+from ..objects import list_elements
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Fn
@@ -89,8 +89,8 @@ def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, re
                 noted_other(t, mine)
             if content is UNBOUND:
                 mine.bound = False
-    for k in outcome.frozen:
-        growing_lists.freeze_object(t, object_of(packer.refs[k]))
+    for k, why in outcome.frozen:
+        list_elements.freeze_object(t, object_of(packer.refs[k]), why)
     for obj in transfer.made:
         others = [known[o] for o, _ in obj.maybe if o in known]
         objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
@@ -109,6 +109,8 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
     lists = _generalised_lists(t, fn, bound)
     cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
     packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
+    if _generalised_state(t, fn, packer):
+        packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
     key = (fn.code, cells, tuple(fn.slots), *keys)
     spec = session.functions.get(key)
     if spec is None:
@@ -150,12 +152,30 @@ def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any
         for name, (outer, before) in s.lists.items() if s.key[0] is fn.code and lists else ():
             content = t.state.get(lists[name]) if name in lists else None
             if isinstance(content, tuple) and (type(before) is Growing or len(content) != len(before)):
-                kinds = [growing_lists.kind_of(trace, [xs], True) for trace, xs in ((t, content), (outer, before))
+                kinds = [list_elements.kind_of(trace, [xs], True) for trace, xs in ((t, content), (outer, before))
                          if xs != ()]
-                to = None if None in kinds else growing_lists.joined(kinds, True)      # type: ignore[arg-type]
+                to = None if None in kinds else list_elements.joined(kinds, True)      # type: ignore[arg-type]
                 if to is not None:
-                    t.state[lists[name]] = growing_lists.grown(t, content, to)
+                    t.state[lists[name]] = list_elements.grown(t, content, to)
     return {name: (t, content) for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}
+
+
+def _generalised_state(t: Trace, fn: Fn, packer: Packer) -> bool:
+    """Turns numbers in variables, lists, dicts and objects that change between recursive calls into run-time values.
+
+    Returns True if there are such.
+    """
+    around = [s for s in t.session.stack if s.key[0] is fn.code and len(s.contents) == len(packer.refs)]
+    found = False
+    for s in around:
+        for ref, before in zip(packer.refs, s.contents):
+            now = t.state.get(ref) if isinstance(ref, Obj) and not ref.readonly else None
+            new = {k: _blur(t, v, before.get(k)) for k, v in now.items()} if type(now) is type(before) is dict \
+                else _blur(t, now, before)
+            if not same(new, now):
+                t.state[ref] = new
+                found = True
+    return found
 
 
 def _blur(t: Trace, v: Any, before: Any) -> Any:
@@ -173,7 +193,8 @@ def _trace(t: Trace, fn: Fn, bound: dict[str, Any], lists: dict[str, Any], key: 
            packer: Packer) -> Specialisation:
     session = t.session
     name = session.module.unique_name(fn.code.name if fn.code.name.isidentifier() else "lambda_")
-    spec = Specialisation(name, key, len(session.stack), bound, lists)
+    contents = [t.state.get(ref) if isinstance(ref, Obj) else None for ref in packer.refs]
+    spec = Specialisation(name, key, len(session.stack), bound, lists, contents)
     session.functions[key] = spec
     session.variants[fn.code] = session.variants.get(fn.code, 0) + 1
     session.module.functions[name] = Function(name)           # reserves the name
@@ -243,7 +264,7 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
     spec.objs = transfer.order
     inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
-    writable = [k for k, o in enumerate(spec.objs) if not o.readonly]
+    readonly = [o.readonly for o in spec.objs]
     for place in spec.consts:                        # so that recursive calls find them in order
         inner.constant(place)
     previous = spec.outcome
@@ -255,12 +276,12 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
         if not inner.returns:
             return None
         inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
-        frozen = tuple(k for k in writable if spec.objs[k].readonly)
+        frozen = tuple((k, o.readonly) for k, o in enumerate(spec.objs) if o.readonly != readonly[k])
         return _outcome(inner, spec, initial, previous, func, frozen)
 
 
 def _outcome(t: Trace, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
-             func: Function, frozen: tuple[int, ...]) -> Outcome:
+             func: Function, frozen: tuple[tuple[int, str], ...]) -> Outcome:
     value = t.load(t.result)
     if spec.hit:
         value = _dynamic(t, value)
@@ -294,7 +315,7 @@ def _places(outcome: Outcome) -> Iterable[int]:
 
 
 def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym],
-            frozen: tuple[int, ...]) -> Outcome:
+            frozen: tuple[tuple[int, str], ...]) -> Outcome:
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
     _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)

@@ -26,6 +26,7 @@ from ..values.growing import Growing
 from ..values.lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from ..values.session import Session
 from ..values.values import (
+    ROW,
     ArrayObj,
     ArrayRef,
     Choice,
@@ -240,7 +241,10 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return content
 
     def check_fresh(self, obj: Obj) -> None:
-        """Refuses to read an object that may be one of several, if one of them has changed since."""
+        """Refuses to read an object that may be one of several, if one of them has changed since, and a ``ROW``."""
+        if obj.readonly is ROW and obj not in self.session.unmoved:
+            self.unsupported(f"reads a list that has been put into a list of lists: {ROW}",
+                             "read it there, `rows[-1]`; or put in a copy, `rows.append(row[:])`")
         for other, then in obj.maybe:
             if not same(self.state.get(other, UNBOUND), then):
                 self.unsupported("reads what may be one of several, one of which has changed since",

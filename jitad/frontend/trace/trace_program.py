@@ -16,12 +16,14 @@ from ..captured.guards import Guard
 from ..captured.leaves import Leaf, Opened
 from ..captured.options import Options
 from ..captured.places import Place, Reader
+from ..columns.inferred_types import Seen, inferred
 from ..columns.layouts import Layout
 from ..columns.list_columns import Columns
 from ..columns.pack import Packed
-from ..columns.recursive_types import Family
+from ..columns.recursive_types import Family, Known, with_inferred
 from ..objects import containers
 from ..trees.heaps import NeedHeap
+from ..values.growing import NeedRows
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session
 from ..values.values import ARGUMENT, ELEMENT, ArrayRef, Instance, Obj, Sym, activate
@@ -74,34 +76,48 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
     made, names = options or Options(), set[str]()
     ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
     heaps: dict[Family, Layout] = {}
+    rows = 0
     exact: dict[type, set[str]] | None = None
+    seen: Seen = {}
+    records: Known | None = None
+    first: Exception | None = None
     while True:
         reading = Captures(fun, leaves, *ways[0], names, exact)
         try:
-            traced = _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading)
+            with with_inferred(records):
+                traced = _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading, rows, seen)
             if exact is not None or not reading.unread():
                 return traced
             exact = reading.asked                    # once more, without guards on attributes that it does not read
         except NeedHeap as need:                     # once for each family, and for each widening of a layout
             heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
+        except NeedRows:
+            rows += 1
         except NeedName as need:
             names.add(need.name)
             if exact is not None:
                 exact.setdefault(need.cls, set()).add(need.name)
-        except RETRIED:
+        except RETRIED as e:
+            found = inferred(seen)
+            if found and (records is None or found != records.inferred):
+                records, heaps, first = Known(found), {}, first or e     # again, with these classes as records
+                continue
             if len(ways) == 1 or not any(isinstance(kind, Scalar) for kind, _ in reading.types.values()):
+                if first is not None:
+                    raise first from None
                 raise
             del ways[0]
 
 
 def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
-           heaps: dict[Family, Layout], reading: Captures) -> Traced:
+           heaps: dict[Family, Layout], reading: Captures, rows: int, seen: Seen) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     module.parallel = options.parallel
     module.fastmath = options.fastmath
     func = module.add(Function(name))
-    t = FunctionTrace(Session(module, options, heaps=dict(heaps), captures=reading), func)
+    session = Session(module, options, heaps=dict(heaps), captures=reading, rows=rows, attributes=seen)
+    t = FunctionTrace(session, func)
     try:
         return _recorded(t, fun, arg_specs, kw)
     except (UnsupportedError, TypeError) as e:

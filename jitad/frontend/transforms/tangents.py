@@ -24,8 +24,8 @@ from ..arrays.rules import lengths, promotion
 from ..columns.list_columns import Columns, Kind, gathered
 from ..columns.pack import Packed
 from ..objects import containers
-from ..objects.growing_lists import holds_lists
-from ..values.lattice import is_number
+from ..objects.list_elements import holds_lists
+from ..values.lattice import is_number, is_scalar
 from ..values.protocol import Trace
 from ..values.values import ArrayRef, Sym
 from ..values.variant_guards import unless_absent, zero_if_absent, zeros
@@ -107,6 +107,9 @@ class _Matching:
             x = gathered(x, lambda first: pytree.LEAF)
         elif isinstance(x, list) and s.type is Columns and not holds_lists(s.static.element):
             self.walk(s.static.element, self._in_columns(s.static, x))
+            return
+        elif s.type is Columns and s.static.element.type is Columns and _is_table(x):
+            self.out.append(self.t.call(np.array, containers.import_(self.t, x)))
             return
         if s.type is not Columns or not isinstance(x, Columns) or s.static.discrete != x.kind.counts:
             self.t.unsupported(f"{self.what} that is a long list where its value, {s}, is none or of another kind",
@@ -195,6 +198,14 @@ class _Matching:
     def _fits_within(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
         """True if a part of a value matches; unlike a whole value, it may be None or a union."""
         return (x is None and s.count > 0) or isinstance(x, OneOf) or s.type is OneOf or self._fits(s, x, types)
+
+
+def _is_table(x: Any) -> bool:
+    """True for a list of lists of numbers of one length, or of such lists."""
+    if not isinstance(x, list) or not x or not all(isinstance(row, list) and row for row in x):
+        return False
+    same = len({len(row) for row in x}) == 1
+    return same and (all(is_scalar(v) for row in x for v in row) or all(map(_is_table, x)))
 
 
 def _parts(s: Structure, x: Any) -> list[Any] | None:

@@ -214,7 +214,7 @@ def assign(t: Trace, ref: Reference, number: int, name: str, row: Value, v: Any)
     if heap is not t.heaps.get(ref.family):
         t.unsupported(f"sets attribute `{name}` of {ref.describe()}: {heap.readonly or OTHER}",
                       "make a new node with the new value")
-    if getattr(cls, "__dataclass_params__").frozen:  # noqa: B009  # mypy does not know it
+    if getattr(getattr(cls, "__dataclass_params__", None), "frozen", False):
         raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
     kind = heap.layout.kinds[number].get(name)
     if kind is None:

@@ -14,23 +14,24 @@ class Growing(Operators):
     """Elements of one kind in columns with spare room: the contents of a ``ListObj``.
 
     ``kind``: that of a long list (``list_columns.Kind``).  ``length``: the number of elements, an int or a ``Sym``.
-    ``columns``: a ``Sym`` for each column, an array of at least ``length`` rows.
+    ``columns``: a ``Sym`` for each column, an array of at least ``length`` rows.  ``version``: for a list of lists, how
+    often a list in it has been replaced or moved to another place, an int or a ``Sym``.
     """
 
-    __slots__ = ("kind", "length", "columns")
+    __slots__ = ("kind", "length", "columns", "version")
 
-    def __init__(self, kind: Any, length: Any, columns: tuple[Sym, ...]) -> None:
-        self.kind, self.length, self.columns = kind, length, columns
+    def __init__(self, kind: Any, length: Any, columns: tuple[Sym, ...], version: Any = 0) -> None:
+        self.kind, self.length, self.columns, self.version = kind, length, columns, version
 
     @property
     def static(self) -> Any:
         return self.kind
 
     def parts(self) -> tuple[Any, ...]:
-        return (self.length, *self.columns)
+        return (self.length, self.version, *self.columns)
 
     def with_parts(self, parts: tuple[Any, ...]) -> Growing:
-        return Growing(self.kind, parts[0], parts[1:])
+        return Growing(self.kind, parts[0], parts[2:], parts[1])
 
 
 def cell_of(cells: tuple[Any, ...], in_loop: bool) -> Any:
@@ -41,6 +42,12 @@ def cell_of(cells: tuple[Any, ...], in_loop: bool) -> Any:
         return None
     joined = join_scalars([Sym(Value(c.dtype, None, 0), c.weak) for c in cells], in_loop)   # type: ignore[arg-type]
     return None if joined is None else type(cells[0])(*joined)
+
+
+class NeedRows(Exception):
+    """Restarts the trace: the program writes into a list in a list, so that more short lists become rows of arrays."""
+
+    MOST = 2                                         # how often: see ``session.Session.rows``
 
 
 class Appends:

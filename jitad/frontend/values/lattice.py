@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 
-from ...ir.types import BOOL, F64, I64, Array, Scalar, Stack, from_numpy
+from ...ir.graph import Value
+from ...ir.types import BOOL, F32, F64, I64, Array, Scalar, Stack, from_numpy
 from .active import Active
 from .values import ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym, Weak
 
@@ -148,6 +149,12 @@ def promoted(a: Scalar, b: Scalar) -> Scalar | None:
     if a.is_float or b.is_float:
         return F64
     return I64
+
+
+def is_narrower(v: Any, widened: Collection[Value]) -> bool:
+    """True for an f32, or what an f32 and Python numbers have been joined to (``widened``), and for these."""
+    type_, weak = scalar_type(v)
+    return type_ is F32 or bool(weak) or type(v) is Sym and v.value in widened
 
 
 def fits(v: Any, t: Scalar) -> bool:

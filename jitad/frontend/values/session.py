@@ -10,6 +10,7 @@ from ...ir.types import Type
 from ..captured.captures import Captures
 from ..captured.options import Options
 from ..captured.places import Place
+from ..columns.inferred_types import Seen
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
 from .values import Obj
@@ -26,7 +27,7 @@ class Outcome:
     objs: list[Obj]
     changed: list[Obj]
     state: dict[Obj, Any]
-    frozen: tuple[int, ...]                          # the places in ``objs`` of what must not change any more
+    frozen: tuple[tuple[int, str], ...]              # the places in ``objs`` of what must not change, and why
     types: list[Type]
     shape: Any                                       # key of the outcome, to compare rounds
 
@@ -40,6 +41,7 @@ class Specialisation:
     level: int
     args: Any                                        # its arguments, to find those that change in recursive calls
     lists: dict[str, Any] = field(default_factory=dict)            # the contents of its lists, for the same reason
+    contents: list[Any] = field(default_factory=list)              # those of the objects that it is given, likewise
     objs: list[Obj] = field(default_factory=list)
     outcome: Outcome | None = None
     consts: list[Place] = field(default_factory=list)
@@ -67,4 +69,7 @@ class Session:
     inside_rules: list[Any] = field(default_factory=list)     # codes of the functions whose rules are being traced
     captures: Captures = field(default_factory=Captures)      # the captured state that the program reads
     frozen: list[Obj] = field(default_factory=list)           # what must not change since a list of columns holds it
+    attributes: Seen = field(default_factory=dict)            # what attributes of the objects that it makes have held
+    unmoved: frozenset[Obj] = frozenset()                     # lists that are not in another list yet (``ROW``)
+    rows: int = 0                                             # short lists are rows: 1: of equal types, 2: any numbers
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by id

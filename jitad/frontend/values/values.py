@@ -256,6 +256,9 @@ class Slot(Obj):
 CONSTANT = "it is a constant, captured from outside the function"
 ARGUMENT = "it belongs to the caller"
 ELEMENT = "it is in a long list, whose elements cannot be changed"
+ROW = "it is a row of that list now, which other names do not follow"
+SEVERAL = "it may be one of several objects here, depending on the path taken"
+SHARED = "its rows are also those of another list"
 
 
 class ArrayObj(Obj):

@@ -105,6 +105,8 @@ class Walk:
             if chosen is not None:
                 self.ranges.is_now(op.result, op.operands[1 if chosen else 2])
         elif op.name in ("maximum", "minimum") and op.result.type == I64:
+            for v in op.operands:
+                self._look_into_sum(v)
             extreme = self._extreme(op)
             if extreme is not None:
                 self.is_extreme(op, extreme)
@@ -259,12 +261,18 @@ class Walk:
             self.prover.assume(self.ranges.form(size).plus(Affine(-1)))
 
     def _look_into_sum(self, v: Value) -> None:
-        """Add that ``v`` is ``x + c`` if it is too large to be what that wraps around to, as a size ``n + 1``."""
+        """Add that ``v`` is ``x + c`` if it is too large to be what that wraps around to, or ``x`` is small enough.
+
+        Such sums are the sizes of arrays and lists: ``n + 1``.
+        """
         op = v.op
         if op is None or op.name != "add" or self.ranges.exact(op):
             return
         for x, c in (op.operands, op.operands[::-1]):
-            if c.const is not None and 0 < c.const <= FAR and self.prover.proves(self.ranges.form(v)):
+            if c.const is None or not 0 < c.const <= FAR:
+                continue
+            small = self.prover.interval(self.ranges.form(x))[1] <= LARGEST - c.const
+            if small or self.prover.proves(self.ranges.form(v)):
                 total, form = self.ranges.form(v), self.ranges.form(x)
                 low, high = self.prover.interval(total)
                 difference = total.minus(form).plus(Affine(-c.const))

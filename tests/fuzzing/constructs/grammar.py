@@ -130,7 +130,7 @@ class Construct:
                          + [("var", w[0]) for w in words if w[0] in ONLY_VARIABLES])
 
 
-LETTERS = frozenset("ficamvjkqhbtldgrPDUOTLFGXRsBzneoCHWMN")
+LETTERS = frozenset("ficamvjkqhbtldgryPDUOTLFGXRsBzneoCHWMN")
 ONLY_VARIABLES = frozenset("vj")            # kinds whose expressions all begin with a variable
 
 

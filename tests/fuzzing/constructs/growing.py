@@ -7,6 +7,7 @@ from tests.fuzzing.constructs.grammar import Construct, E, Kind, S
 KINDS = [
     Kind("g", "list of floats of run-time length", "(sum({v}) + 0.1 * len({v}))", "", True),
     Kind("r", "list of arrays of run-time length", "(sum(x[0] * x[2] for x in {v}) + 0.1 * len({v}))", "", True),
+    Kind("y", "list of lists of run-time length", "(sum(sum(x) * x[2] for x in {v}) + 0.1 * len({v}))", "", True),
 ]
 
 CONSTRUCTS: list[Construct] = [
@@ -59,6 +60,25 @@ CONSTRUCTS: list[Construct] = [
     S("append to a list of arrays", "{mut r}.append({a} * {f})", 2),
     S("pop from a list of arrays", "{.w=mut r}\nif {.w}:\n    {set f} = {.w}.pop({?|0})[{i}]"),
     S("array of a list replaced", "{.w=mut r}\nif {.w}:\n    {.w}[{?0|-1}] = {a} * {f}"),
+    # --- lists of lists
+    E("y", "table variable", "{var y}", 3),
+    E("y", "table of one number", "[[{num}] * len({a}) for _ in range({i} % 3 + 1)]"),
+    E("y", "table of two comprehensions", "[[{f .z:i .y:i} for {.y} in range(3)] for {.z} in range({i} % 3 + 1)]"),
+    E("y", "copy of a table", "[{.z}[:] for {.z} in {var y}]", 0.5),
+    E("f", "sum of a row", "sum({var y}[{?0|-1}])"),
+    E("f", "element of a table", "{var y}[-1][{i} % 3]", 1.5),
+    E("f", "walked table", "sum({.z}[{i} % 3] * {f} for {.z} in {var y})"),
+    S("table filled in a nest", "{.w=new y} = [[{?0.0|0}] * len({a}) for _ in range({i} % 3 + 1)]\n"
+      "for {.i} in range(len({.w})):\n    for {.k} in range(3):\n        {.w}[{.i}][{.k}] {?=|+=} {f .i:i .k:i}", 2),
+    S("table by earlier elements", "{.w=mut y}\nfor {.i} in range(len({.w})):\n    for {.k} in range(3):\n"
+      "        {.w}[{.i}][{.k}] {?=|+=} {?max({.w}[{.i} - 1][{.k}], {f})|{.w}[{.i}][{.k} - 1] * {num}}", 2),
+    S("element of a table replaced", "{mut y}[{?0|-1}][{?0|1|-1|{i} % 3}] {?=|+=|*=} {f}", 2),
+    S("element of a table replaced on one path", "if {c}:\n    {mut y}[0][{?1|{i} % 3}] = {f}"),
+    S("row of a table by name", "{.x} = {mut y}[{?0|-1}]\nfor {.i} in range({i} % 3 + 1):\n"
+      "    {.x}[{.i}] {?=|+=} {.x}[{.i} - 1] * {num}"),
+    S("row of a table replaced", "{mut y}[{?0|-1}] = {?[{f}, {f}, {f}]|[{f}] * len({a})}"),
+    S("row put into a table", "{mut y}.append([{f}] * len({a}))"),
+    S("rows of a table exchanged", "{.w=mut y}\n{.w}[0], {.w}[-1] = {.w}[-1], {.w}[0]"),
     # --- deques
     S("queue", "{.w} = collections.deque([{f}], {?None|3})\n{.s=new f} = 0.5\nfor {.i} in range({i} % 4 + 1):\n"
       "    {.w}.{?append|appendleft}({f .i:i})\n    if len({.w}) > 2:\n        {.s} += {.w}.{?popleft|pop}() * {num}\n"

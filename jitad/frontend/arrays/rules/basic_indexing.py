@@ -102,8 +102,7 @@ def span(t: Context, s: slice, n: Value) -> Span:
     if s.step is None or (known := static_int(s.step)) == 1:
         return _forward(t, s, n)
     if known is None:
-        refuse(t, "a slice whose step is only known at run time",
-               "a constant step, or a loop: `for i in range(start, stop, step)`")
+        return _either_way(t, s, n)
     if known == 0:
         raise ValueError("slice step cannot be zero")
     step = e.const(known)
@@ -117,6 +116,18 @@ def span(t: Context, s: slice, n: Value) -> Span:
         stop = low if s.stop is None else _clip(t, s.stop, n, low, high)
         if s.start is None and s.stop is None and known == -1:
             return start, n, step
+    return start, range_length(t, start, stop, step), step
+
+
+def _either_way(t: Context, s: slice, n: Value) -> Span:
+    """The span of a slice whose step is known at run time only."""
+    e = t.builder
+    step = int_value(t, s.step, "a slice step")
+    t.check(e.ne(step, 0), "ValueError", "slice step cannot be zero")
+    forward = e.gt(step, 0)
+    low, high = e.select(forward, e.const(0), e.const(-1)), e.select(forward, n, e.sub(n, 1))
+    start = e.select(forward, low, high) if s.start is None else _clip(t, s.start, n, low, high)
+    stop = e.select(forward, high, low) if s.stop is None else _clip(t, s.stop, n, low, high)
     return start, range_length(t, start, stop, step), step
 
 
