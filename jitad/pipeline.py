@@ -49,6 +49,7 @@ from .passes.cleanup.inline import inline
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
+from .passes.induction.border_splitting import border_splitting
 from .passes.induction.extreme_places import extreme_places
 from .passes.induction.extreme_reductions import extreme_reductions
 from .passes.induction.index_set_splitting import index_set_splitting
@@ -223,7 +224,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", _then(unroll, _SIMPLIFY, _LICM)),     # again: bodies are smaller without their checks
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE, _LICM)),    # borders are hoisted now
     ("adjoint", "residue_classes", _then(residue_classes, _SIMPLIFY, _CSE, _LICM)),
-    ("adjoint", "peel", _then(peel, Step(check_elimination), _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "border_splitting",
+     _then(border_splitting, _SIMPLIFY, _CSE, Step(check_elimination), _SIMPLIFY, _LICM)),
+    ("adjoint", "peel",
+     _then(peel, Step(check_elimination), _SIMPLIFY, _CSE, _LICM, Step(check_elimination), _SIMPLIFY)),
     ("adjoint", "check_hoisting", _then(check_hoisting, _SIMPLIFY, _CSE)),
     ("adjoint", "load_speculation", _then(load_speculation, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "code_hoisting", lambda module, roots: code_hoisting(module) if module.underived() else False),
@@ -350,6 +354,7 @@ NOT_ON_GPU = frozenset("""
     rank_one_updates batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion
     if_conversion
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
+    border_splitting
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements

@@ -167,8 +167,41 @@ def between(x: Any, y: Any) -> Any:
     return np.array([total])
 
 
-PROGRAMS = [between, relaxed, upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order,
-            exchanged, sums, sum_that_is_read, recurrence, whole_numbers]
+def checked_sides(x: Any, y: Any) -> Any:
+    """The bounds of y are checked on both sides, which store the same element."""
+    new = np.zeros(len(x))
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            new[i] = x[i] * y[i]
+        else:
+            new[i] = y[i] - x[i]
+    return new
+
+
+def clipped(x: Any, y: Any) -> Any:
+    """Of three paths one stores nothing."""
+    new = x.copy()
+    for i in range(len(x)):
+        if new[i] < -0.5:
+            new[i] = -0.5 * y[i]
+        elif new[i] > 0.5:
+            new[i] = 0.5
+    return new
+
+
+def with_conditions(x: Any, y: Any) -> Any:
+    """The first side has a check, which `loop_versioning` removes."""
+    new = np.full(len(x), -0.0)
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            new[i] += x[i] * y[i]
+        if y[i] > 0.0:
+            new[i] += y[i]
+    return new
+
+
+PROGRAMS = [between, checked_sides, clipped, with_conditions, relaxed, upwind, one_side, one_side_adds, at_the_ends,
+            guarded_store, three_sides, other_order, exchanged, sums, sum_that_is_read, recurrence, whole_numbers]
 
 
 @pytest.mark.long
@@ -244,6 +277,14 @@ def test_an_update_that_would_delay_the_next_iteration_stays_on_its_side() -> No
     compiled(np.ones(3), np.ones(3))
     text = compiled.inspect("optimized")
     assert not any("select" in block and "set" in block for block in text.split("\n\n"))
+
+
+@pytest.mark.parametrize("f", [checked_sides, clipped, with_conditions], ids=lambda f: f.__name__)
+def test_elements_are_stored_behind_the_join(f: Callable[..., Any]) -> None:
+    """In the loop without checks; there nothing but selections is left."""
+    text = jit(f).inspect("loops", np.ones(3), np.ones(3))
+    loops = re.findall(r"^  for .*?^  }", text, re.MULTILINE | re.DOTALL)
+    assert any("select" in loop for loop in loops)
 
 
 def within_reach(x: Any, pairs: Any) -> Any:

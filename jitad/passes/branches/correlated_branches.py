@@ -197,7 +197,8 @@ def _before_loops(forest: LoopForest, block: Block, join: Block) -> Block:
 def nest_joins(module: Module, stored: bool = False) -> bool:
     """Nest the joins in every innermost loop; returns True if there were any.
 
-    ``stored``: only those where every path has stored an element, as the sides of an ``elif`` do.
+    ``stored``: only those where several paths have stored an element, as the sides of an ``elif`` do, and the others
+    have left the array as it was.
     """
     return any([_nest(func, blocks, loop.head, stored) for func in module.functions.values()
                 for forest in (loop_forest(func),) for loop in forest.loops if not loop.children
@@ -209,7 +210,7 @@ def _nest(func: Function, blocks: list[Block], head: Block, stored: bool) -> boo
     for b in blocks:
         for e in b.term.edges if b.term is not None else ():
             incoming.get(e.block, []).append(e)
-    wanted = {b for b, edges in incoming.items() if not stored or _stored_by_all(b, edges)}
+    wanted = {b for b, edges in incoming.items() if not stored or _stored_by_several(b, edges)}
     changed = False
     for b in reversed(blocks):                               # inner branches first
         ends = [_end(e, incoming) for e in b.term.edges] if b.term is not None and b.term.name == "branch" else []
@@ -229,10 +230,16 @@ def _nest(func: Function, blocks: list[Block], head: Block, stored: bool) -> boo
     return changed
 
 
-def _stored_by_all(join: Block, edges: list[Edge]) -> bool:
-    """True if an array arrives at ``join`` from a store on each path."""
-    passed = [[e.argument(p) for e in edges] for p in join.params if isinstance(p.type, Array)]
-    return any(all(v is not None and v.op is not None and v.op.name in ("set", "add_at") for v in vs) for vs in passed)
+def _stored_by_several(join: Block, edges: list[Edge]) -> bool:
+    """True if an array arrives at ``join`` from stores on several paths, and unchanged from the others."""
+    for p in join.params:
+        if isinstance(p.type, Array):
+            arrays = [e.argument(p) for e in edges]
+            stores = [v.op for v in arrays if v is not None and v.op is not None and v.op.name in ("set", "add_at")]
+            unchanged = {v for v in arrays if v is None or v.op not in stores}
+            if len(stores) > 1 and (not unchanged or unchanged == {op.operands[0] for op in stores}):
+                return True
+    return False
 
 
 def _end(edge: Edge, incoming: dict[Block, list[Edge]]) -> Edge:

@@ -7,6 +7,7 @@ Files, in reading order::
     loop_counters        loops by ``while`` that step an integer by one, counted as those by ``for``
     induction_variables  secondary ones, as functions of the loop's counter
     index_set_splitting  loops that treat one iteration apart, in three parts, or those before a border, in two
+    border_splitting     loops over windows that are cut off at the ends, in three parts
     loop_bounds          conditions on a counter, moved into the bounds of its loop
     residue_classes      loops that act in one residue class of the counter, as chequerboards do, step by the modulus
     invariant_tables     what an inner loop computes alike each time, computed once ahead of the loop around

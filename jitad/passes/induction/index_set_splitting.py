@@ -21,8 +21,9 @@ and no iteration between them.  A side that reads elements is worth it too: they
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeGuard
 
 from ...ir.builder import Builder
@@ -167,68 +168,39 @@ def _side(loop: Loop, side: Block, dom: Dominators, reads: int) -> int:
         op_cost(op) + reads * (op.name == "get") for b in loop.blocks if dom.dominates(side, b) for op in b.ops)
 
 
-class _Splitting:
-    """Splits one loop: it becomes the first part, and is copied for the iteration apart and for the last part."""
+class LoopParts:
+    """Runs the iterations of a loop by several copies of it, one after another.  ``results``: see ``Split``."""
 
-    def __init__(self, func: Function, loop: Loop, known: Counted, split: Split) -> None:
-        self.func, self.loop, self.known, self.split = func, loop, known, split
+    def __init__(self, func: Function, loop: Loop, known: Counted, results: Sequence[int | Value]) -> None:
+        self.func, self.loop, self.known, self.results = func, loop, known, results
         forest = loop_forest(func)
         self.blocks = forest.dom.in_order(loop.region(raising_blocks(forest.dom)))
         assert loop.latch is not None and loop.latch.term is not None
         self.latch, self.loc = loop.latch, loop.latch.term.loc
         self.carried = [p for p in loop.head.params if p is not known.iv]
 
-    def run(self) -> None:
+    def take_out(self) -> tuple[Builder, list[Value], Block]:
+        """Detach the loop; returns a builder at its preheader, the start of what it carries, and the block behind it.
+        """
         loop, preheader = self.loop, self.loop.preheader
         assert preheader is not None and preheader.term is not None and loop.exit is not None
         own_exit(self.func, self.latch, loop.exit)
         leave = next(e for e in self.latch.term.edges if e.block is not loop.head) if self.latch.term else None
         assert leave is not None
-        last_values: dict[Value, Value] = {}
-        last = clone_blocks(self.blocks, self.func, last_values)
         start = [a for p, a in zip(loop.head.params, preheader.term.edges[0].args) if p is not self.known.iv]
         preheader.term = None
-        b = Builder(preheader, self.loc)
-        carried = self._border(b, start, last) if self.split.ahead is not None else self._around(b, start, last)
+        return Builder(preheader, self.loc), start, leave.block
+
+    def leave(self, b: Builder, behind: Block, carried: list[Value]) -> None:
+        """Go on behind the last part, which has ``carried``."""
         passed = dict(zip((p.index for p in self.carried), carried))
-        b.jump(leave.block, [passed[r] if isinstance(r, int) else r for r in self.split.results])
-        ahead = self.split.test.name == "ne" if self.split.ahead is None else self.split.ahead
-        _decide(last_values[self.split.test.result], ahead if self.split.ahead is None else not ahead)
-        _decide(self.split.test.result, ahead)
+        b.jump(behind, [passed[r] if isinstance(r, int) else r for r in self.results])
 
-    def _border(self, b: Builder, start: list[Value], last: dict[Block, Block]) -> list[Value]:
-        """Emit the parts ahead of a border and behind it."""
-        ((border, _),), shift, trip = self.split.at.terms, self.split.at.constant, self.known.trip
-        if shift > 0:                                       # no sum wraps
-            border = b.minimum(border, 2**63 - 1 - shift)
-        end = b.add(b.maximum(border, -shift), shift) if shift else b.maximum(border, 0)
-        end = b.minimum(b.floordiv(end, self.split.stride) if self.split.stride > 1 else end, trip)
-        rest = b.sub(trip, end)
-        carried = self._loop(b, self.loop.head, self.latch, start, end)
-        self._count_from(end, last)
-        return self._loop(b, last[self.loop.head], last[self.latch], carried, rest)
-
-    def _around(self, b: Builder, start: list[Value], last: dict[Block, Block]) -> list[Value]:
-        """Emit the part before the iteration apart, that iteration, and the part behind it."""
-        values: dict[Value, Value] = {}
-        apart = clone_blocks(self.blocks, self.func, values)
-        at, trip = _value(b, self.split.at), self.known.trip
-        end = b.minimum(b.maximum(at, 0), trip)
-        is_there = b.and_(b.ge(at, 0), b.lt(at, trip))
-        behind = b.add(end, b.select(is_there, b.const(1), b.const(0)))
-        rest = b.sub(trip, behind)
-
-        carried = self._loop(b, self.loop.head, self.latch, start, end)
-        carried = self._apart(b, is_there, end, apart, values, carried)
-        _decide(values[self.split.test.result], self.split.test.name == "eq")
-        self._count_from(behind, last)
-        return self._loop(b, last[self.loop.head], last[self.latch], carried, rest)
-
-    def _join(self) -> tuple[Block, list[Value]]:
+    def join(self) -> tuple[Block, list[Value]]:
         join = self.func.new_block("after")
         return join, [join.add_param(p.type, p.hint) for p in self.carried]
 
-    def _count_from(self, first: Value, copy: dict[Block, Block]) -> None:
+    def count_from(self, first: Value, copy: dict[Block, Block]) -> None:
         """Let the iterations of a copy, which counts from 0, have the numbers from ``first`` on."""
         head = copy[self.loop.head]
         iv = head.params[self.known.iv.index]
@@ -238,11 +210,15 @@ class _Splitting:
         number.block = head
         head.ops.insert(0, number)
 
-    def _loop(self, b: Builder, head: Block, latch: Block, start: list[Value], trip: Value) -> list[Value]:
-        """Enter a part, which counts ``trip`` iterations; yields the values behind it."""
+    def part(self, b: Builder, head: Block, latch: Block, start: list[Value], trip: Value,
+             implied: Sequence[Value] = ()) -> list[Value]:
+        """Enter a part, which counts ``trip`` iterations; yields the values behind it.
+
+        ``implied``: what holds if there are any; the branch tells it to passes that prove bounds.
+        """
         enter, skip, leave = map(self.func.new_block, ("preheader", "skip", "exit"))
-        join, behind = self._join()
-        b.branch(b.lt(0, trip), enter, [], skip, [])
+        join, behind = self.join()
+        b.branch(reduce(b.and_, implied, b.lt(0, trip)), enter, [], skip, [])
         b.at(skip)
         b.jump(join, start)
         term, iv = latch.term, head.params[self.known.iv.index]
@@ -263,11 +239,57 @@ class _Splitting:
         b.at(join)
         return behind
 
+
+class _Splitting(LoopParts):
+    """Splits one loop: it becomes the first part, and is copied for the iteration apart and for the last part."""
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, split: Split) -> None:
+        super().__init__(func, loop, known, split.results)
+        self.split = split
+
+    def run(self) -> None:
+        b, start, behind = self.take_out()
+        last_values: dict[Value, Value] = {}
+        last = clone_blocks(self.blocks, self.func, last_values)
+        carried = self._border(b, start, last) if self.split.ahead is not None else self._around(b, start, last)
+        self.leave(b, behind, carried)
+        ahead = self.split.test.name == "ne" if self.split.ahead is None else self.split.ahead
+        decide(last_values[self.split.test.result], ahead if self.split.ahead is None else not ahead)
+        decide(self.split.test.result, ahead)
+
+    def _border(self, b: Builder, start: list[Value], last: dict[Block, Block]) -> list[Value]:
+        """Emit the parts ahead of a border and behind it."""
+        ((border, _),), shift, trip = self.split.at.terms, self.split.at.constant, self.known.trip
+        if shift > 0:                                       # no sum wraps
+            border = b.minimum(border, 2**63 - 1 - shift)
+        end = b.add(b.maximum(border, -shift), shift) if shift else b.maximum(border, 0)
+        end = b.minimum(b.floordiv(end, self.split.stride) if self.split.stride > 1 else end, trip)
+        rest = b.sub(trip, end)
+        carried = self.part(b, self.loop.head, self.latch, start, end)
+        self.count_from(end, last)
+        return self.part(b, last[self.loop.head], last[self.latch], carried, rest)
+
+    def _around(self, b: Builder, start: list[Value], last: dict[Block, Block]) -> list[Value]:
+        """Emit the part before the iteration apart, that iteration, and the part behind it."""
+        values: dict[Value, Value] = {}
+        apart = clone_blocks(self.blocks, self.func, values)
+        at, trip = value_of(b, self.split.at), self.known.trip
+        end = b.minimum(b.maximum(at, 0), trip)
+        is_there = b.and_(b.ge(at, 0), b.lt(at, trip))
+        behind = b.add(end, b.select(is_there, b.const(1), b.const(0)))
+        rest = b.sub(trip, behind)
+
+        carried = self.part(b, self.loop.head, self.latch, start, end)
+        carried = self._apart(b, is_there, end, apart, values, carried)
+        decide(values[self.split.test.result], self.split.test.name == "eq")
+        self.count_from(behind, last)
+        return self.part(b, last[self.loop.head], last[self.latch], carried, rest)
+
     def _apart(self, b: Builder, is_there: Value, iv: Value, copy: dict[Block, Block], values: dict[Value, Value],
                start: list[Value]) -> list[Value]:
         """Emit the iteration apart, behind a test that there is one."""
         enter, skip = map(self.func.new_block, ("enter", "skip"))
-        join, behind = self._join()
+        join, behind = self.join()
         b.branch(is_there, enter, [], skip, [])
         b.at(skip)
         b.jump(join, start)
@@ -282,14 +304,14 @@ class _Splitting:
         return behind
 
 
-def _decide(test: Value, result: bool) -> None:
+def decide(test: Value, result: bool) -> None:
     """Make the op of a test a constant."""
     op = test.op
     assert op is not None
     op.name, op.operands, op.attrs = "const", [], {"value": result, "type": BOOL}
 
 
-def _value(b: Builder, form: Affine) -> Value:
+def value_of(b: Builder, form: Affine) -> Value:
     """Emit the value of an affine form."""
     total = b.const(form.constant)
     for v, times in form.terms:

@@ -50,23 +50,33 @@ LEAST_CHOSEN = 4
 def branch_accesses(module: Module, derived: bool = False) -> bool:
     """Rewrite the branches in loops; expects normal form.  Returns True if there are any.
 
-    ``derived``: after differentiation, when checks of floats are left to ``fission``, and stores stay on their side:
-    neurons that rarely fire took 1.5 times as long otherwise.  Sums of innermost loops move if they are the only
-    updates, and the loads that are left are fast under a mask.
+    ``derived``: after differentiation, when checks of floats are left to ``fission``, and a store of one side stays
+    there if its index is read, or the condition does not change in the loop.  Sums of innermost loops move if they are
+    the only updates, and the loads that are left are fast under a mask.
     """
     changed = False
     for func in module.functions.values():
         if any(len(loop.blocks) > 1 for loop in loop_forest(func).loops):
-            arms = _branches(func, derived)
-            if arms:
-                hoist = _Hoist(func, arms)
-                hoist.run()
-                alone = [a for a in arms.values() if module.fast_gathers and not (a.loop.children or _updates(a))]
-                sink_updates(func, alone if derived else list(arms.values()), hoist.safe)
-                changed = True
+            changed = _rewrite(func, derived, module.fast_gathers) or changed
             for op in func.all_ops():
                 op.attrs.pop("inside", None)             # of loads that stay, too: equal loads are one again
     return changed
+
+
+def _rewrite(func: Function, derived: bool, fast_gathers: bool) -> bool:
+    forest, safe = loop_forest(func), dict[Op, set[Block]]()
+    branches = [arms for loop in forest.loops if len(loop.blocks) > 1 for arms in arms_of(loop, forest.dom)]
+    arms = {a.head: a for a in branches if _may_move(a, forest.dom, derived)}
+    if arms:
+        hoist = _Hoist(func, arms)
+        hoist.run()
+        safe = hoist.safe
+    sums = list(arms.values())
+    if derived:
+        sums = [a for a in sums if fast_gathers and not (a.loop.children or _updates(a))]
+        safe = {op: heads for op, heads in safe.items() if not any(
+            is_scattered(op, arms[b].loop) or _is_invariant(arms[b]) for b in heads)}
+    return sink_updates(func, branches, safe, sums) or bool(arms)
 
 
 class BoundsWalk(Walk):
@@ -103,15 +113,10 @@ class BoundsWalk(Walk):
         return self.ranges.form(v) if v is not None else None
 
 
-def _branches(func: Function, derived: bool) -> dict[Block, Arms]:
-    """The branches in loops whose accesses may move, by the block that branches."""
-    forest, found = loop_forest(func), dict[Block, Arms]()
-    for loop in forest.loops:
-        if len(loop.blocks) > 1:
-            found |= {arms.head: arms for arms in arms_of(loop, forest.dom) if not _may_raise(arms, derived)
-                      and not _scatters(arms) and not _relaxes(arms, forest.dom) and not _is_unswitched(arms)
-                      and (not loop.children or _updates(arms))}
-    return found
+def _may_move(arms: Arms, dom: Dominators, derived: bool) -> bool:
+    """True if the accesses of a branch may move."""
+    return not (_may_raise(arms, derived) or _scatters(arms) or _relaxes(arms, dom) or _is_unswitched(arms)) \
+        and (not arms.loop.children or _updates(arms))
 
 
 class _Hoist(BoundsWalk):
@@ -175,6 +180,13 @@ def _may_raise(arms: Arms, derived: bool) -> bool:
 def _updates(arms: Arms) -> bool:
     """True if a side updates an element.  A sum alone would wait for what an inner loop has decided."""
     return any(op.name in ("set", "add_at") for b in arms.between for op in b.ops)
+
+
+def _is_invariant(arms: Arms) -> bool:
+    """True if the condition does not change in the loop."""
+    assert arms.head.term is not None
+    condition = arms.head.term.operands[0]
+    return condition.const is not None or condition.block not in arms.loop.blocks
 
 
 def _is_unswitched(arms: Arms) -> bool:

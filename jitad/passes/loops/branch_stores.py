@@ -12,7 +12,7 @@ Where the sides join, a parameter receives the array or the sum of either side.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Op, Value
@@ -21,15 +21,15 @@ from ..analysis.affine import AffineForms
 from ..analysis.branches import Arms
 
 
-def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Block]]) -> None:
-    """Rewrite the joins of branches, inner ones first.
+def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Block]], sums: Collection[Arms]) -> bool:
+    """Rewrite the joins of branches, inner ones first.  Returns True if there are any.
 
-    ``safe``: for each update, the branching blocks at which its index is known to be in bounds.
+    ``safe``: for each update, the branching blocks ahead of which its index is known to be in bounds, so that the side
+    that does not update the element may.  ``sums``: the branches from which additions to sums may move.
     """
     uses = Counter(v for op in func.all_ops() for v in op.used())
-    for arms in branches:
-        if not decides(arms):
-            _Sink(arms, safe, uses).run()
+    found = [_Sink(arms, safe, uses, arms in sums).run() for arms in branches if not decides(arms)]
+    return any(found)
 
 
 def decides(arms: Arms) -> bool:
@@ -47,20 +47,26 @@ def decides(arms: Arms) -> bool:
 
 
 class _Sink:
-    """Rewrites one join.  ``sides``: the edges into it.  ``uses``: the number of uses of each value."""
+    """Rewrites one join.  ``sides``: the edges into it.  ``uses``: the number of uses of each value.
 
-    def __init__(self, arms: Arms, safe: dict[Op, set[Block]], uses: Counter[Value]) -> None:
+    ``sums``: additions to sums move too.
+    """
+
+    def __init__(self, arms: Arms, safe: dict[Op, set[Block]], uses: Counter[Value], sums: bool) -> None:
         self.head, self.loop, self.between, self.join = arms.head, arms.loop, arms.between, arms.join
-        self.sides, self.safe, self.uses = arms.sides, safe, uses
+        self.sides, self.safe, self.uses, self.sums = arms.sides, safe, uses, sums
         self.forms = AffineForms()
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        changed = False
         for p in list(self.join.params):
             made: list[Op] = []
             while (op := self._sink(p)) is not None:
                 made.insert(0, op)
             if made:
                 self._settle(p, made)
+                changed = True
+        return changed
 
     def _args(self, p: Value) -> list[Value]:
         return [e.args[p.index] for e in self.sides]
@@ -69,7 +75,7 @@ class _Sink:
         """Remove the last update of ``p`` from the sides; returns the op that takes its place, if there is any."""
         ops = [self._last(v) for v in self._args(p)]
         if isinstance(p.type, Scalar):
-            return self._sink_sum(p, ops)
+            return self._sink_sum(p, ops) if self.sums else None
         for k, op in enumerate(ops):
             other = ops[1 - k]
             if op is not None and other is not None and self._same_element(op, other):

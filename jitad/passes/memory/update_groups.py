@@ -12,7 +12,7 @@ from ...ir.uses import ops_of, users
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 
-FARTHEST = 4
+FARTHEST = 8
 """The largest distance of two elements of a group, in iterations."""
 MOST = 10
 """The most values that a loop carries for one group; they are to stay in registers."""
@@ -36,6 +36,11 @@ class Group:
     members: list[tuple[Op, int]]
     reads: list[Op] = field(default_factory=list)
     read: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """True if all members are additions, in any order: what is pending for an element is one value."""
+        return all(op.name == "add_at" and op.attrs.get("acc") for op, _ in self.members)
 
     @property
     def last(self) -> int:
@@ -214,4 +219,5 @@ def _distance(group: Group, index: Forms, step: Sequence[int]) -> int | None:
 
 def _pays(group: Group) -> bool:
     delays = [delay for _, delay in group.pending()]
-    return 0 < max(delays) <= FARTHEST and sum(delays) <= MOST
+    carried = max(delays) if group.is_free else sum(delays)
+    return 0 < max(delays) <= FARTHEST and carried <= MOST
