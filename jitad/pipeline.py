@@ -39,6 +39,7 @@ from .passes.branches.join_folding import join_folding
 from .passes.branches.jump_threading import jump_threading
 from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
+from .passes.branches.safe_arguments import safe_arguments
 from .passes.branches.zero_iterations import zero_iterations
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.code_hoisting import code_hoisting
@@ -319,6 +320,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "correlated_branches", Step(_nest_joins)),
     ("optimized", "branch_fusion", _then(branch_fusion, _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", Step(if_conversion)),
+    ("optimized", "safe_arguments", _then(safe_arguments, _CSE)),
     ("optimized", "check_strips", Step(check_strips)),
     ("optimized", "stride_specialise", Step(stride_specialise)),
     ("optimized", "zero_iterations", Step(zero_iterations)),
@@ -354,7 +356,7 @@ NOT_ON_GPU = frozenset("""
     rank_one_updates batch predicate window_adjoints outer_loop loop_unswitch neighbour_updates branch_fusion
     if_conversion
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
-    border_splitting
+    border_splitting safe_arguments
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements

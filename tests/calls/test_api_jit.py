@@ -449,7 +449,7 @@ def test_import_loads_no_compiler() -> None:
     code = ("import sys, numpy, llvmlite.binding; known = set(sys.modules); from jitad import jit; "
             "print(*sorted(m for m in set(sys.modules) - known if m.startswith('jitad')))")
     assert run(code).stdout.split() == [
-        "jitad", "jitad.api", "jitad.compiler_threads", "jitad.calling", "jitad.calling.handle", "jitad.calling.jitted",
+        "jitad", "jitad.api", "jitad.calling", "jitad.calling.handle", "jitad.calling.jitted", "jitad.compiler_threads",
         "jitad.errors", "jitad.ir", "jitad.ir.types", "jitad.locks", "jitad.lowering",
         "jitad.lowering.llvm", "jitad.lowering.llvm.capi", "jitad.lowering.python", "jitad.lowering.python.callable"]
 

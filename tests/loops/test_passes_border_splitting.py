@@ -88,6 +88,46 @@ def backwards(x: Any, w: Any, h: int) -> Any:
     return out
 
 
+def around(x: Any, w: Any, h: int) -> Any:
+    """Remainders that are negative, or as large as the length, before they are taken."""
+    n, out = len(x), np.zeros(len(x))
+    for i in range(n):
+        s = 0.0
+        for k in range(len(w)):
+            s += w[k] * x[(i - k + n) % n] - x[(i + k) % n]
+        out[i] = s
+    return out
+
+
+def shifted(x: Any, w: Any, h: int) -> Any:
+    """No loop inside."""
+    n, out = len(x), np.zeros(len(x))
+    for i in range(n):
+        out[i] = x[(i + h) % n] * w[0] - x[(i - 2 + n) % n] * x[(i + 2) % n]
+    return out
+
+
+def pulled(x: Any, w: Any, h: int) -> Any:
+    n, out = len(x), np.zeros(len(x))
+    for i in range(n):
+        out[i] = x[min(max(i + h, 0), n - 1)] * w[1] - x[max(i - 3, 0)]
+    return out
+
+
+def triangle(x: Any, w: Any, h: int) -> Any:
+    """Rows of which none is whole."""
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        s = 0.0
+        for j in range(len(x)):
+            if j > i:
+                s += x[j] * w[0]
+            elif j + h < i:
+                s -= x[j] * w[1]
+        out[i] = s
+    return out
+
+
 def image(x: Any, w: Any, h: int) -> Any:
     """Windows of two axes, cut off at four borders, and unrolled."""
     n = len(x)
@@ -104,7 +144,7 @@ def image(x: Any, w: Any, h: int) -> Any:
     return out.reshape(-1)
 
 
-PROGRAMS = [by_tests, bounded, nearest, mean, lags, ahead, backwards, image]
+PROGRAMS = [by_tests, bounded, nearest, mean, lags, ahead, backwards, around, shifted, pulled, triangle, image]
 
 
 @pytest.mark.slow
@@ -118,7 +158,7 @@ def test_values(f: Callable[..., Any]) -> None:
                 np.testing.assert_allclose(compiled(x, w, h), f(x, w, h), rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("f", [by_tests, bounded, nearest, mean], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [by_tests, bounded, nearest, mean, pulled], ids=lambda f: f.__name__)
 def test_nothing_wraps(f: Callable[..., Any]) -> None:
     """With integers near the ends of their range all windows are empty, or of one element."""
     compiled = jit(f)
@@ -141,8 +181,15 @@ def test_gradients(f: Callable[..., Any]) -> None:
     check_grads(compiled, (RNG.normal(size=12), RNG.normal(size=3), 2), order=1)
 
 
-@pytest.mark.parametrize("f", PROGRAMS[:-1], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", PROGRAMS[:8], ids=lambda f: f.__name__)
 def test_the_interior_has_windows_of_one_length(f: Callable[..., Any]) -> None:
     """Its iterations are lanes."""
     text = jit(f).inspect("optimized", np.ones(40), np.ones(3), 1)
     assert re.search(r"f64\[(\?, )?(8|16|32)(, \?)?\]", text)
+
+
+@pytest.mark.parametrize("f", [shifted, pulled], ids=lambda f: f.__name__)
+def test_an_index_inside_is_neither_moved_nor_wrapped(f: Callable[..., Any]) -> None:
+    text = jit(f).inspect("loops", np.ones(40), np.ones(3), 1)
+    loops = re.findall(r"^ +(?:%\d+ = )?for .*?^ +}", text, re.MULTILINE | re.DOTALL)
+    assert any(not re.search("mod|maximum|minimum", loop) and loop.count("load") > 1 for loop in loops)

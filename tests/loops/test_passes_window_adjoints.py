@@ -39,6 +39,17 @@ def convolved(x: Any, w: Any) -> float:
     return total
 
 
+def numbered(x: Any, w: Any) -> float:
+    """The number of the next element of the window is read."""
+    total = 0.0
+    for i in range(len(w) - 1, len(x)):
+        s = 0.0
+        for k in range(len(w)):
+            s += x[i - k] / (k + 1)
+        total += s * s
+    return total
+
+
 def correlated(x: Any, w: Any) -> float:
     """Long rows and few windows."""
     total = 0.0
@@ -65,7 +76,7 @@ def raised(x: Any, w: Any) -> float:
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("fastmath", [False, True])
-@pytest.mark.parametrize("f", [filtered, convolved, correlated, raised], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [filtered, convolved, numbered, correlated, raised], ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float], fastmath: bool) -> None:
     x, w = RNG.normal(size=40), RNG.normal(size=3)
     with mock.patch.dict(os.environ, JITAD_WITHOUT="window_adjoints,outer_loop"):
@@ -82,7 +93,7 @@ def test_gradients(f: Callable[..., float], fastmath: bool) -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.max(np.abs(b), initial=1e-30))
 
 
-@pytest.mark.parametrize("f", [filtered, convolved])
+@pytest.mark.parametrize("f", [filtered, convolved, numbered])
 def test_the_windows_go_inside(f: Callable[..., float]) -> None:
     """In a strip, the chain of loops over a window is around the loop over the windows."""
     text = jit(value_and_grad(f, (0, 1))).inspect("optimized", RNG.normal(size=40), RNG.normal(size=3))

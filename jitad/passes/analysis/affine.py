@@ -63,6 +63,13 @@ def atom(v: Value) -> Affine:
     return Affine(0, ((v, 1),))
 
 
+def without_multiple(x: Affine, n: Affine) -> Affine:
+    """``x`` minus the multiple of ``n`` that it contains: ``i - 1`` for ``i - 1 + n``."""
+    if n.terms:
+        return x.plus(n, -x.coefficient(n.terms[0][0])) if len(n.terms) == 1 and n.terms[0][1] == 1 else x
+    return x.plus(n, -round(x.constant / n.constant)) if n.constant > 0 else x
+
+
 class AffineForms:
     """A cache of the affine forms of values.  ``exact(op)``: the op cannot wrap; without it, forms hold modulo 2⁶⁴."""
 

@@ -11,6 +11,11 @@ from dataclasses import dataclass, field
 from ...ir.dominance import Dominators, dominators
 from ...ir.graph import Block, Edge, Function, Op, Value
 
+MOST_FIRST = 2
+"""The most first iterations that ``peel`` takes: stencils look back by one or two."""
+MOST_LAST = 1
+"""The most last iterations.  One is always left behind the first copies, which pass on only if there is another."""
+
 
 @dataclass(eq=False)
 class Loop:

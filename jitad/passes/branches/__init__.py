@@ -9,6 +9,7 @@ Files, in reading order::
     branch_fusion       one call of a function for two sides that call it
     if_conversion       branches between formulas as selections
     selections          its selections, of operands and terms where these are enough
+    safe_arguments      arguments of functions whose results a selection drops
     jump_threading      edges that decide a later branch; after all other changes of control flow
     zero_iterations     branches around iterations of the reverse sweep that add zeros
     code_sinking        what one side of selections needs, computed where it is chosen, in loops without vectors

@@ -9,10 +9,11 @@
                                                         for i in range(last, n): …
 
 A filter whose ends are treated apart has this form, by bounds, by tests of the index, or by an index that is moved to
-the nearest one: ``x[min(max(i + k - h, 0), n - 1)]``.  Between the borders the inner loop has the same length in all
-iterations and no test, so that these become lanes (``outer_loop``), and an index that is not moved steps by one.  There
-a maximum or minimum is the operand that it takes behind a border near the start of the loop, or before one near its
-end, and a comparison is what it is there.  What is near the end contains the trip count, as ``n`` in the example.
+the nearest one, ``x[min(max(i + k - h, 0), n - 1)]``, or around, ``x[(i + k) % n]``.  Between the borders the inner
+loop has the same length in all iterations and no test, so that these become lanes (``outer_loop``), and an index that
+is not moved steps by one, in innermost loops as well.  There a maximum or minimum is the operand that it takes behind a
+border near the start of the loop, or before one near its end, a comparison is what it is there, and a remainder is its
+first operand but for a multiple of the second.  What is near the end contains the trip count, as ``n`` in the example.
 
 The borders are computed without wrapping, as sums of a few values that are small; if a program's own integers are not,
 all iterations are those of the first part.
@@ -22,15 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Module, Op, Value
 from ...ir.ops import ORDERS
 from ...ir.types import I64, Array, Scalar
-from ..analysis.affine import DEEPEST, Affine, AffineForms
+from ..analysis.affine import DEEPEST, Affine, AffineForms, without_multiple
 from ..analysis.cfg import merge_chains, resolve
-from ..analysis.loops import Counted, Loop, counted, exit_values, loop_forest
+from ..analysis.loops import MOST_FIRST, MOST_LAST, Counted, Loop, counted, exit_values, loop_forest
 from .index_set_splitting import LoopParts, decide, value_of
 
 LARGEST = 100
@@ -40,14 +42,27 @@ LONGEST = 6
 SMALL = 2**40
 """Values below it, times at most ``STEEPEST``, do not wrap when a few are added."""
 STEEPEST = 16
-DECIDED = frozenset((*ORDERS, "maximum", "minimum"))
+DECIDED = frozenset((*ORDERS, "maximum", "minimum", "mod"))
+
+
+class _Border(NamedTuple):
+    """The interior begins at the form ``at``, or else ends there.
+
+    ``larger``: the first operand is there, or not smaller.  ``compared``: the forms of which no sum may wrap.
+    """
+
+    is_first: bool
+    at: Affine
+    larger: bool
+    compared: tuple[Affine, ...]
 
 
 @dataclass
 class _Borders:
     """``first`` and ``last``: the forms of which the interior begins at the largest and ends at the smallest.
 
-    ``taken``: the operand that a maximum or minimum is there, or what a comparison is.  ``fixed``: the forms of sums
+    ``taken``: the operand that a maximum or minimum is there, or what a comparison is.  ``multiples``: what a
+    remainder takes away there.  ``fixed``: the forms of sums
     that are the same in all its iterations, as the distance of a window's ends.  ``outside``: the values from outside
     that are compared.
     """
@@ -55,6 +70,7 @@ class _Borders:
     first: list[Affine] = field(default_factory=list)
     last: list[Affine] = field(default_factory=list)
     taken: dict[Value, Value | bool] = field(default_factory=dict)
+    multiples: dict[Value, Affine] = field(default_factory=dict)
     fixed: dict[Value, Affine] = field(default_factory=dict)
     outside: dict[Value, None] = field(default_factory=dict)
 
@@ -63,14 +79,14 @@ def border_splitting(module: Module) -> bool:
     """Split every such loop; expects normal form.  Returns True if there was one."""
     changed = False
     for func in module.functions.values():
-        found = False
+        split = set[Block]()
         for loop in loop_forest(func).loops:
-            known = counted(loop) if loop.children and loop.exit is not None else None
+            known = counted(loop) if loop.exit is not None and split.isdisjoint(loop.blocks) else None
             results = exit_values(loop, known) if known is not None and _may_copy(loop) else None
             if known is not None and results is not None and (borders := _Finder(loop, known).borders()) is not None:
                 _Splitting(func, loop, known, results).run(borders)
-                found = True
-        if found:
+                split |= loop.blocks
+        if split:
             merge_chains(func)
             changed = True
     return changed
@@ -89,11 +105,14 @@ class _Finder:
 
     def __init__(self, loop: Loop, known: Counted) -> None:
         self.loop, self.known, self.forms, self.found = loop, known, AffineForms(), _Borders()
+        self.given: dict[Value, Affine] = {}
         self.inner = [(child, c) for child in _within(loop) if (c := counted(child)) is not None]
         self.trip = self.forms.of(known.trip)
 
     def borders(self) -> _Borders | None:
         """The borders; ``None`` if no innermost loop gains by them."""
+        if not self.loop.children:
+            return self._of_neighbours()
         gains, windows = False, [child for child, _ in self.inner if self._is_window(child)]
         needed = _needed({b for child in windows for b in child.blocks})
         latches = {x.latch.term.operands[0] for x in (self.loop, *_within(self.loop)) if x.latch and x.latch.term}
@@ -101,7 +120,7 @@ class _Finder:
             if op.operands[0].type != I64 or op.result in latches or op.name in ORDERS and op.result not in needed:
                 continue
             gains = self._take(op) and op.result in needed or gains
-        if not self.found.taken:
+        if not (self.found.taken or self.found.multiples):
             return None
         varying = [(child, c) for child, c in self.inner if not self._is_fixed(c.trip, AffineForms())]
         if not all(self._is_fixed(c.trip, self.forms) for _, c in varying):
@@ -113,6 +132,18 @@ class _Finder:
                     self._is_outside(self.forms.of(v)) for v in op.operands):
                 self.found.fixed[op.result] = form
         return self.found if gains else None
+
+    def _of_neighbours(self) -> _Borders | None:
+        """The borders of an innermost loop, at which indices are moved or wrap, if ``peel`` would leave some.
+
+        Those of a window change in the loop around, which is split instead.
+        """
+        for op in (op for b in _in_order(self.loop) for op in b.ops):
+            if op.name in ("mod", "maximum", "minimum") and op.result.type == I64:
+                self._take(op)
+        around = self.loop.parent.blocks if self.loop.parent is not None else ()
+        is_window = any(v.block in around for v in self.found.outside)
+        return self.found if not is_window and self._is_beyond() else None
 
     def _is_outside(self, form: Affine) -> bool:
         return all(v.block not in self.loop.blocks for v, _ in form.terms)
@@ -140,37 +171,65 @@ class _Finder:
     def _take(self, op: Op) -> bool:
         """Note what an op takes in the interior, if an end of the interior decides that."""
         x, y = map(self.forms.of, op.operands)
+        if op.name == "mod":
+            return self._take_remainder(op, x, y)
+        border = self._border(op.name, x, y)
+        if border is None:
+            return False
+        self._note(border)
+        if op.name in ORDERS:
+            self.found.taken[op.result] = border.larger == (op.name in ("gt", "ge"))
+        else:
+            taken = op.operands[0 if border.larger == (op.name == "maximum") else 1]
+            self.found.taken[op.result] = taken
+            self._is_now(op, self.forms.of(taken))
+        return True
+
+    def _take_remainder(self, op: Op, x: Affine, n: Affine) -> bool:
+        """The same for ``x % n``, which is ``x`` but for a multiple of ``n``."""
+        reduced = without_multiple(x, n)
+        low, high = self._border("ge", reduced, Affine(0)), self._border("lt", reduced, n)
+        if low is None or high is None or not low.larger or high.larger or not self._is_outside(n):
+            return False
+        self._note(low)
+        self._note(high)
+        self.found.multiples[op.result] = x.minus(reduced)
+        self._is_now(op, reduced)
+        return True
+
+    def _border(self, name: str, x: Affine, y: Affine) -> _Border | None:
+        """The border at which a comparison of two forms is decided, or a maximum or minimum."""
         ahead = x.minus(y)
         if not (_is_flat(x) and _is_flat(y)):
-            return False
+            return None
         step = ahead.coefficient(self.known.iv)
         least, most = self._extremes(ahead.without(self.known.iv).times(step))
         if abs(step) != 1 or least is None or most is None:
-            return False
-        closed = 0 if (step > 0) == (op.name in ("lt", "ge")) else 1       # 1: equal operands are on the other side
+            return None
+        closed = 0 if (step > 0) == (name in ("lt", "ge")) else 1          # 1: equal operands are on the other side
         first, last = least.times(-1), most.times(-1).plus(Affine(1))
-        if op.name in ORDERS:
+        if name in ORDERS:
             first, last = first.plus(Affine(closed)), last.plus(Affine(closed - 1))
+        compared = (x, y, least, most)
         if not self._is_near_end(first):
-            self.found.first.append(first)
-            larger = step > 0
-        elif self._is_near_end(last):
-            self.found.last.append(last)
-            larger = step < 0
-        else:
-            return False
-        for form in (x, y, least, most):
+            return _Border(True, first, step > 0, compared)
+        return _Border(False, last, step < 0, compared) if self._is_near_end(last) else None
+
+    def _note(self, border: _Border) -> None:
+        (self.found.first if border.is_first else self.found.last).append(border.at)
+        for form in border.compared:
             self.found.outside |= dict.fromkeys(v for v, _ in form.terms if v.block not in self.loop.blocks)
-        if op.name in ORDERS:
-            self.found.taken[op.result] = larger == (op.name in ("gt", "ge"))
-            return True
-        taken = op.operands[0 if larger == (op.name == "maximum") else 1]
-        self.found.taken[op.result] = taken
-        self.forms.known = {op.result: self.forms.of(taken)}              # the forms that depend on it change
-        for other, v in self.found.taken.items():
-            if not isinstance(v, bool):
-                self.forms.known[other] = self.forms.of(v)
-        return True
+
+    def _is_now(self, op: Op, form: Affine) -> None:
+        """Give a value its form in the interior, on which those of others depend."""
+        self.given[op.result] = form
+        self.forms.known = dict(self.given)
+
+    def _is_beyond(self) -> bool:
+        """True if ``peel`` would leave more iterations than it takes."""
+        at_end = [self.trip.minus(form) for form in self.found.last]
+        return any(form.terms or form.constant > most
+                   for forms, most in ((self.found.first, MOST_FIRST), (at_end, MOST_LAST)) for form in forms)
 
     def _extremes(self, form: Affine) -> tuple[Affine | None, Affine | None]:
         """The smallest and the largest value over the iterations of inner loops; ``None`` if they are not known."""
@@ -214,10 +273,14 @@ class _Splitting(LoopParts):
                    *(b.le(end, value_of(b, form)) for form in borders.last)]
         carried = self.part(b, self.loop.head, self.latch, carried, begin)
         fixed = {values[v]: value_of(b, form) for v, form in borders.fixed.items()}
+        amounts = {v: value_of(b, form) for v, form in borders.multiples.items()}
         for copy, first, to, known in ((interior, begin, end, implied), (last, end, trip, [])):
             self.count_from(first, copy)
             carried = self.part(b, copy[self.loop.head], copy[self.latch], carried, b.sub(to, first), known)
         self.leave(b, behind, carried)
+        for v in borders.multiples:
+            if (op := values[v].op) is not None:
+                op.name, op.operands, op.attrs = "sub", [op.operands[0], amounts[v]], {}
         taken = {values[v]: x if isinstance(x, bool) else values.get(x, x) for v, x in borders.taken.items()}
         self._take(interior, {**fixed, **taken})
 

@@ -28,14 +28,10 @@ from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import COMPARISONS, MIRRORED, OPS
 from ...ir.types import I64, Array, Scalar
-from ..analysis.affine import Affine, AffineForms
+from ..analysis.affine import Affine, AffineForms, without_multiple
 from ..analysis.cfg import landing, merge_chains, own_exit, set_term
-from ..analysis.loops import Counted, Loop, counted, loop_forest, raising_blocks
+from ..analysis.loops import MOST_FIRST, MOST_LAST, Counted, Loop, counted, loop_forest, raising_blocks
 
-MOST_FIRST = 2
-"""The most first iterations that are peeled: stencils look back by one or two."""
-MOST_LAST = 1
-"""The most last iterations.  One is always left behind the first copies, which pass on only if there is another."""
 LARGEST = 100
 """The most ops of a loop, which is copied up to three times."""
 SHORTEST = 6
@@ -138,6 +134,7 @@ class _Borders:
         if op.name in ("maximum", "minimum"):                # if the operands are equal, either will do
             return self._turn("lt", x.minus(y)) or self._turn("le", x.minus(y))
         if op.name == "mod":
+            x = without_multiple(x, y)
             low, high = self._turn("ge", x), self._turn("lt", x.minus(y))
             return low.both(high) if low is not None and high is not None else None
         return None

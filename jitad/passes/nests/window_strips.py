@@ -39,11 +39,12 @@ class Windows:
 
     @property
     def ops(self) -> list[Op]:
-        """The ops of the chain, in order, but for the counters and the tests of its loops."""
-        known = [self.regular.known[x] for x in self.chain]
-        gone = {c.next for c in known}
-        return [op for b in self.regular.dom.in_order(self.chain[0].blocks) for op in b.ops
-                if gone.isdisjoint(op.results) and gone.isdisjoint(op.operands)]
+        """The ops of the chain, in order, but for the tests of its loops and what only these read."""
+        ops = [op for b in self.regular.dom.in_order(self.chain[0].blocks) for op in b.ops]
+        tests = {x.latch.term.operands[0].op for x in self.chain if x.latch is not None and x.latch.term is not None}
+        read = {v for op in ops if op not in tests for v in op.operands}
+        counts = {self.regular.known[x].next.op for x in self.chain if self.regular.known[x].next not in read}
+        return [op for op in ops if op not in tests and op not in counts]
 
     def blocks(self, chain: bool) -> list[Block]:
         """The blocks of the loop, with or without those of the chain, in order."""
