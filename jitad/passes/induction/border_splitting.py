@@ -61,10 +61,9 @@ class _Border(NamedTuple):
 class _Borders:
     """``first`` and ``last``: the forms of which the interior begins at the largest and ends at the smallest.
 
-    ``taken``: the operand that a maximum or minimum is there, or what a comparison is.  ``multiples``: what a
-    remainder takes away there.  ``fixed``: the forms of sums
-    that are the same in all its iterations, as the distance of a window's ends.  ``outside``: the values from outside
-    that are compared.
+    ``taken``: the operand that a maximum or minimum is there, or what a comparison is.  ``multiples``: what a remainder
+    takes away there.  ``fixed``: the forms of sums that are the same in all its iterations, as the distance of a
+    window's ends.  ``outside``: the values from outside that are compared.
     """
 
     first: list[Affine] = field(default_factory=list)
