@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 from ...ir.graph import Value
 from ...ir.types import dtype_of
 from ..columns.list_columns import Columns, Kind
-from ..values.active import Active
 from ..values.closures import BoundMethod
 from ..values.growing import Growing, NeedRows
 from ..values.lattice import describe
@@ -27,12 +26,12 @@ from .list_elements import (
     joined,
     table_of,
 )
-from .long_lists import LongList, place_among
+from .long_lists import LongList, RunTimeList, place_among
 
 ONE_LENGTH = "a list of lists of one length; or an array for all, with the length of each list in another one"
 
 
-class Row(Active):
+class Row(RunTimeList):
     """The list at some places of a list of lists: ``of[i]``, or ``of[i][j]`` where that is a list.
 
     ``version``: that of the contents of ``of`` when the row was taken.  Once a list in ``of`` has been replaced or
@@ -40,7 +39,6 @@ class Row(Active):
     """
 
     __slots__ = ("of", "version", "places")
-    counted = True
 
     def __init__(self, of: ListObj, version: Any, places: tuple[Sym, ...]) -> None:
         self.of, self.version, self.places = of, version, places
@@ -139,9 +137,6 @@ class Row(Active):
 
     # --- queries of the trace -----------------------------------------------------------------------
 
-    def truth(self, t: Trace) -> Any:
-        return t.truth(t.compare("gt", self.count(t), 0))
-
     def compare(self, t: Trace, op: str, other: Any) -> Any:
         if op in ("is", "is not"):
             if isinstance(other, (Row, ListObj)):
@@ -149,24 +144,10 @@ class Row(Active):
             return op == "is not"
         return t.compare(op, self.elements(t), t.settled_list(other))
 
-    def is_a(self, t: Trace, cls: Any) -> Any:
-        return issubclass(list, cls)
-
-    def type_of(self, t: Trace) -> Any:
-        return list
-
-    def has(self, t: Trace, name: str) -> Any:
-        return not name.startswith("__") and hasattr(list, name)
-
-    def attribute(self, t: Trace, name: str) -> Any:
-        if not self.has(t, name):
-            raise AttributeError(f"'list' object has no attribute '{name}'")
+    def method(self, t: Trace, name: str) -> Any:
         if name not in METHODS:
             self.refused(t, f"the method `{name}` of")
         return BoundMethod(METHODS[name], self)
-
-    def assign(self, t: Trace, name: str, value: Any) -> None:
-        raise AttributeError(f"'list' object has no attribute '{name}'")
 
     def plain(self, t: Trace) -> Any:
         return self.array(t)

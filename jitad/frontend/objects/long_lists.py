@@ -27,11 +27,45 @@ from .list_elements import is_row, need_rows
 SHORTER = f"an array, `np.array(xs)`, or a list of at most {LONG} elements as argument"
 
 
-class LongList(Active):
+class RunTimeList(Active):
+    """What every list of run-time length answers alike that is no variable of the program's."""
+
+    __slots__ = ()
+    counted = True
+
+    def count(self, t: Trace) -> Any:
+        """The number of elements."""
+        raise NotImplementedError
+
+    def method(self, t: Trace, name: str) -> Any:
+        """A method that lists have."""
+        raise NotImplementedError
+
+    def truth(self, t: Trace) -> Any:
+        return t.truth(t.compare("gt", self.count(t), 0))
+
+    def is_a(self, t: Trace, cls: Any) -> Any:
+        return issubclass(list, cls)
+
+    def type_of(self, t: Trace) -> Any:
+        return list
+
+    def has(self, t: Trace, name: str) -> Any:
+        return not name.startswith("__") and hasattr(list, name)
+
+    def attribute(self, t: Trace, name: str) -> Any:
+        if not self.has(t, name):
+            raise AttributeError(f"'list' object has no attribute '{name}'")
+        return self.method(t, name)
+
+    def assign(self, t: Trace, name: str, value: Any) -> None:
+        raise AttributeError(f"'list' object has no attribute '{name}'")
+
+
+class LongList(RunTimeList):
     """An immutable list of elements of one kind; its parts are its columns."""
 
     __slots__ = ("kind", "columns")
-    counted = True
 
     def __init__(self, kind: Kind, columns: Sequence[Any]) -> None:
         self.kind, self.columns = kind, tuple(columns)
@@ -77,9 +111,6 @@ class LongList(Active):
 
     # --- queries of the trace -----------------------------------------------------------------------
 
-    def truth(self, t: Trace) -> Any:
-        return t.truth(t.compare("gt", self.count(t), 0))
-
     def compare(self, t: Trace, op: str, other: Any) -> Any:
         if op in ("is", "is not") and not isinstance(other, LongList):
             return op == "is not"
@@ -89,22 +120,8 @@ class LongList(Active):
             return op == "ne"
         return self.refused(t, f"`{_SIGNS.get(op, op)}` of")
 
-    def is_a(self, t: Trace, cls: Any) -> Any:
-        return issubclass(list, cls)
-
-    def type_of(self, t: Trace) -> Any:
-        return list
-
-    def has(self, t: Trace, name: str) -> Any:
-        return not name.startswith("__") and hasattr(list, name)
-
-    def attribute(self, t: Trace, name: str) -> Any:
-        if not self.has(t, name):
-            raise AttributeError(f"'list' object has no attribute '{name}'")
+    def method(self, t: Trace, name: str) -> Any:
         return BoundMethod(_copied, self) if name == "copy" else self.refused(t, f"the method `{name}` of")
-
-    def assign(self, t: Trace, name: str, value: Any) -> None:
-        raise AttributeError(f"'list' object has no attribute '{name}'")
 
     def plain(self, t: Trace) -> Any:
         return t.read(as_array(t, self))

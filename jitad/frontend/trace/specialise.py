@@ -154,7 +154,8 @@ def _generalised_lists(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any
             if isinstance(content, tuple) and (type(before) is Growing or len(content) != len(before)):
                 kinds = [list_elements.kind_of(trace, [xs], True) for trace, xs in ((t, content), (outer, before))
                          if xs != ()]
-                to = None if None in kinds else list_elements.joined(kinds, True)      # type: ignore[arg-type]
+                known = [kind for kind in kinds if kind is not None]
+                to = list_elements.joined(known, True) if len(known) == len(kinds) else None
                 if to is not None:
                     t.state[lists[name]] = list_elements.grown(t, content, to)
     return {name: (t, content) for name, v in lists.items() if isinstance(content := t.state.get(v), (tuple, Growing))}

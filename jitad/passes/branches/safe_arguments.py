@@ -59,11 +59,10 @@ def _sides(block: Block, condition: Value, readers: dict[Value, list[Op]]) -> di
 
 
 def _replace(block: Block, op: Op, condition: Value, side: int) -> bool:
-    x, *_ = op.operands
-    at = block.ops.index(op)
-    if _dims(x.type) != _dims(condition.type) or x.const is not None or condition.op in block.ops[at:]:
+    x, at = op.operands[0], block.ops.index(op)
+    if not dtype_of(x.type).is_float or x.const is not None or _dims(x.type) != _dims(condition.type):
         return False
-    if x.op is not None and x.op.name == "select" and x.op.operands[0] is condition:
+    if condition.op in block.ops[at:] or x.op is not None and x.op.name == "select" and x.op.operands[0] is condition:
         return False
     block.ops, behind = block.ops[:at], block.ops[at:]
     b = Builder(block, op.loc)

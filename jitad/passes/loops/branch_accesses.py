@@ -21,7 +21,7 @@ earlier checks and loop counters imply it (``facts.Walk``).  ``branch_stores`` m
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
@@ -56,24 +56,26 @@ def branch_accesses(module: Module, derived: bool = False) -> bool:
     """
     changed = False
     for func in module.functions.values():
-        if any(len(loop.blocks) > 1 for loop in loop_forest(func).loops):
-            changed = _rewrite(func, derived, module.fast_gathers) or changed
+        forest = loop_forest(func)
+        loops = [loop for loop in forest.loops if len(loop.blocks) > 1]
+        if branches := [arms for loop in loops for arms in arms_of(loop, forest.dom)]:
+            changed = _rewrite(func, branches, forest.dom, derived, module.fast_gathers) or changed
+        if loops:
             for op in func.all_ops():
                 op.attrs.pop("inside", None)             # of loads that stay, too: equal loads are one again
     return changed
 
 
-def _rewrite(func: Function, derived: bool, fast_gathers: bool) -> bool:
-    forest, safe = loop_forest(func), dict[Op, set[Block]]()
-    branches = [arms for loop in forest.loops if len(loop.blocks) > 1 for arms in arms_of(loop, forest.dom)]
-    arms = {a.head: a for a in branches if _may_move(a, forest.dom, derived)}
+def _rewrite(func: Function, branches: Sequence[Arms], dom: Dominators, derived: bool, fast_gathers: bool) -> bool:
+    safe = dict[Op, set[Block]]()
+    arms = {a.head: a for a in branches if _may_move(a, dom, derived)}
     if arms:
         hoist = _Hoist(func, arms)
         hoist.run()
         safe = hoist.safe
-    sums = list(arms.values())
+    sums = set(arms.values())
     if derived:
-        sums = [a for a in sums if fast_gathers and not (a.loop.children or _updates(a))]
+        sums = {a for a in sums if fast_gathers and not (a.loop.children or _updates(a))}
         safe = {op: heads for op, heads in safe.items() if not any(
             is_scattered(op, arms[b].loop) or _is_invariant(arms[b]) for b in heads)}
     return sink_updates(func, branches, safe, sums) or bool(arms)

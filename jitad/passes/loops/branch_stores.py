@@ -12,7 +12,7 @@ Where the sides join, a parameter receives the array or the sum of either side.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Function, Op, Value
@@ -21,7 +21,7 @@ from ..analysis.affine import AffineForms
 from ..analysis.branches import Arms
 
 
-def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Block]], sums: Collection[Arms]) -> bool:
+def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Block]], sums: Set[Arms]) -> bool:
     """Rewrite the joins of branches, inner ones first.  Returns True if there are any.
 
     ``safe``: for each update, the branching blocks ahead of which its index is known to be in bounds, so that the side
