@@ -85,6 +85,7 @@ from .passes.memory.covered_boxes import covered_boxes
 from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
 from .passes.memory.double_buffering import double_buffering
 from .passes.memory.load_speculation import load_speculation
+from .passes.memory.loop_idioms import loop_idioms
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
 from .passes.memory.own_starts import own_starts
@@ -240,6 +241,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
     ("adjoint", "dead_stores", Step(overwritten_stores)),
+    ("adjoint", "loop_idioms", _then(loop_idioms, _SIMPLIFY, _DCE)),
     ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
@@ -247,6 +249,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "initial_loads", _then(initial_loads, _SIMPLIFY)),
     ("adjoint", "zero_init_elimination", _then(first_loads, _SIMPLIFY)),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
+    ("adjoint", "loop_idioms", _then(loop_idioms, _SIMPLIFY, _DCE)),                # rows of products are copied now
     ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
@@ -360,7 +363,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks table_starts covered_boxes double_buffering
+    triangle_blocks table_starts covered_boxes double_buffering loop_idioms
 """.split())
 
 # Passes that every program needs; all others only improve the code.

@@ -6,6 +6,7 @@ Files, in reading order::
 
     column_major           arrays that are accessed by columns are stored by columns
     column_blocks          columns of a matrix that lanes read, four at once
+    loop_idioms            loops that fill an array with one value, or copy an array
     dead_stores            what a loop stores and nothing reads, as cleared cotangents
     load_speculation       elements that do not change, loaded ahead of loops in which checks precede the load
     loop_load_elimination  what an iteration has stored, in registers for the next two

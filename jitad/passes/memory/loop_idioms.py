@@ -1,0 +1,282 @@
+"""Recognises loops that store one value to every element of an array, or that copy an array.
+
+::
+
+    ^loop(i, a):                                     b = fill(0, n)
+      b = set(a, 0, i)                   becomes     ^loop(i): …
+      branch …, ^loop(i + 1, b), ^exit(b)              branch …, ^loop(i + 1), ^exit(b)
+
+A scratch array that is cleared by a loop is then what ``np.zeros`` makes: passes that look for sums that begin with
+zeros find them, and what the array held before is no longer needed.  LLVM's pass of this name makes calls of ``memset``
+and ``memcpy`` of such loops.
+
+The *nest* has a loop for each axis, and its loops may do other things besides.  It stores to ``a[i, j]`` for all ``i``
+and ``j`` below the sizes of ``a``, a value from outside, or ``x[i, j]`` of an array ``x`` from outside that has the same
+sizes and takes the place of ``a``.  Nothing else in the nest uses ``a``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.types import Array, Scalar
+from ...ir.uses import users
+from ..analysis.cfg import reached
+from ..analysis.loops import Counted, Loop, LoopForest, always_runs, counted, loop_forest
+from ..analysis.sizes import Size, Solver
+
+
+def loop_idioms(module: Module) -> bool:
+    """Rewrite all such nests; expects normal form.  Returns True if there was one."""
+    return any([_of_function(func) for func in module.functions.values()])
+
+
+def _of_function(func: Function) -> bool:
+    stores = [op for op in func.all_ops() if op.name == "set" and isinstance(op.operands[1].type, Scalar)]
+    if not stores:
+        return False
+    search, found = _Search(func), False
+    for store in stores:
+        nest = search.nest(store)
+        if nest is not None:
+            search.rewrite(nest)
+            search, found = _Search(func), True
+    return found
+
+
+@dataclass
+class _Nest:
+    """A nest, outermost loop first, and the parameters that carry the array ``store`` updates."""
+
+    store: Op
+    loops: list[Loop]
+    known: list[Counted]
+    params: list[Value]
+
+
+class _Search:
+    def __init__(self, func: Function) -> None:
+        self.func, self.forest = func, loop_forest(func)
+        self.readers = users(func.all_ops())
+        self.sizes = Solver(func)
+
+    def nest(self, store: Op) -> _Nest | None:
+        """The nest in which ``store`` is all that happens to its array, if it fills it."""
+        found = self._loops(store)
+        if found is None:
+            return None
+        loops, known = found
+        if not self._is_value(store, loops[0], known) or \
+                any(k.trip.const is None and k.trip.block in loops[0].blocks for k in known):
+            return None
+        params = self._params(store, loops)
+        if params is None:
+            return None
+        array = params[0]
+        sizes = [self._size(self.sizes.size((array, axis))) for axis in range(len(loops))]
+        if sizes != [self._size(k.trip) for k in known]:
+            return None
+        runs = all(always_runs(self.forest, inner, outer.latch) for outer, inner in zip(loops, loops[1:])
+                   if outer.latch is not None)
+        return _Nest(store, loops, known, params) if runs else None
+
+    def _loops(self, store: Op) -> tuple[list[Loop], list[Counted]] | None:
+        """The loops whose counters are the indices of ``store``, one in the other."""
+        assert store.block is not None
+        loop, loops, known = self.forest.loop_of(store.block), list[Loop](), list[Counted]()
+        for index in reversed(store.operands[2:]):
+            k = counted(loop) if loop is not None else None
+            if loop is None or k is None or loop.exit is None or k.iv is not index:
+                return None
+            loops.insert(0, loop)
+            known.insert(0, k)
+            loop = loop.parent
+        latch = loops[-1].latch if loops else None
+        if latch is None or not self.forest.dom.dominates(store.block, latch):
+            return None
+        return loops, known
+
+    def _params(self, store: Op, loops: list[Loop]) -> list[Value] | None:
+        """The parameters that carry the array into each loop, if it goes nowhere else but through the store."""
+        now, outwards = store.operands[0], list[Value]()
+        left: set[Value] = {store.result}
+        for loop in reversed(loops):
+            if now.owner is not loop.head or loop.back_edge().argument(now) not in left:
+                return None
+            outwards.append(now)
+            if loop is loops[0]:
+                break
+            around = loop.parent
+            assert around is not None
+            before, now = now, loop.entry_edge().args[now.index]
+            found = self._behind(loop, around, left, now)
+            if found is None or not self._is_used_by(now, {before}, found):
+                return None
+            left = found
+        if self.readers.get(store.result) and any(not op.edges for op in self.readers[store.result]):
+            return None
+        return outwards[::-1] if self._is_used_by(outwards[0], set(), set(), store) else None
+
+    def _behind(self, inner: Loop, around: Loop, left: set[Value], untouched: Value) -> set[Value] | None:
+        """What the array is behind ``inner``, up to the end of an iteration of ``around``; None if it may be read."""
+        assert inner.exit is not None
+        behind = reached([inner.exit], lambda b: [s for s in b.successors() if s is not around.head])
+        found, todo = set[Value](), [q for q, a in inner.exit_edge().passed() if a in left]
+        while todo:
+            v = todo.pop()
+            if v in found or v.block is around.head or v.block not in around.blocks:
+                continue
+            found.add(v)
+            for op in self.readers.get(v, ()):
+                if not op.edges or op.name == "call":
+                    return None
+                todo += [q for e in op.edges for q, a in e.passed() if a is v]
+        for v in found:
+            for source in self.forest.dom.preds[v.block]:
+                assert source.term is not None
+                for e in (e for e in source.term.edges if e.block is v.block):
+                    a = e.argument(v)
+                    inside = a in found or a in left and e is inner.exit_edge()
+                    if not inside and not (a is untouched and source not in behind):
+                        return None
+        return found
+
+    def _is_used_by(self, v: Value, params: set[Value], joins: set[Value], store: Op | None = None) -> bool:
+        """True if ``v`` is only passed to the inner loop and around it, or updated by ``store``."""
+        for op in self.readers.get(v, ()):
+            if op is store:
+                if op.operands.count(v) > 1:
+                    return False
+            elif not op.edges:
+                if op.name != "dim":
+                    return False
+            elif op.name == "call" or any(a is v and q not in params and q not in joins
+                                          for e in op.edges for q, a in e.passed()) or v in op.operands:
+                return False
+        return True
+
+    def _is_value(self, store: Op, outer: Loop, known: list[Counted]) -> bool:
+        """True if the stored value is from outside the nest, or an element of an array from there at the same place."""
+        value = store.operands[1]
+        if value.const is not None or value.block not in outer.blocks:
+            return True
+        load = value.op
+        if load is None or load.name != "get" or load.operands[0].block in outer.blocks or \
+                load.operands[-len(known):] != [k.iv for k in known]:
+            return False
+        source, kind = load.operands[0], store.result.type
+        rows = len(load.operands) - 1 - len(known)
+        return isinstance(source.type, Array) and isinstance(kind, Array) and source.type.dtype == kind.dtype and \
+            all(self._is_row(source, axis, v, outer) for axis, v in enumerate(load.operands[1:1 + rows]))
+
+    def _is_row(self, source: Value, axis: int, index: Value, outer: Loop) -> bool:
+        """True if an array has a row of number ``index``, which a loop around the nest counts."""
+        loop = outer.parent
+        while loop is not None:
+            known = counted(loop)
+            if known is not None and known.iv is index:
+                return self._size(self.sizes.size((source, axis))) == self._size(known.trip)
+            loop = loop.parent
+        return False
+
+    def _size(self, size: Size) -> Size:
+        while isinstance(size, Value):
+            if size.const is not None:
+                return int(size.const)
+            if size.op is None or size.op.name != "dim":
+                break
+            size = self.sizes.size((size.op.operands[0], size.op.attrs["axis"]))
+        return size
+
+    # --- the rewrite ----------------------------------------------------------------------------------
+
+    def rewrite(self, nest: _Nest) -> None:
+        """Make the array ahead of the nest, and ahead of the test whether that has an iteration."""
+        outer, array = nest.loops[0], nest.params[0]
+        assert outer.preheader is not None
+        entered = outer.entry_edge().args[array.index]
+        before = self._guard(outer, nest.known[0], nest)
+        made = self._array(before or outer.preheader, nest)
+        exits, back = outer.exit_edge(), outer.back_edge().argument(array)
+        exits.args = [made if v is back else v for v in exits.args]
+        if before is not None:
+            assert before.term is not None
+            around = before.term.edges[1]
+            around.args = [made if v is entered else v for v in around.args]
+            for b in reached([around.block]) if len(self.forest.dom.preds[around.block]) == 1 else ():
+                if self.forest.dom.dominates(around.block, b) and b.term is not None:
+                    for e in b.term.edges:
+                        e.args = [made if v is entered else v for v in e.args]
+        outer.entry_edge().args[array.index] = made
+        store = nest.store
+        assert store.block is not None
+        for op in store.block.all_ops():
+            op.replace_uses({store.result: store.operands[0]})
+        store.block.ops.remove(store)
+
+    def _guard(self, outer: Loop, known: Counted, nest: _Nest) -> Block | None:
+        """The block that tests whether the nest has an iteration, if all that the array depends on is known there."""
+        assert outer.preheader is not None
+        guard = self.forest.dom.idom[outer.preheader]
+        if guard is None or guard.term is None or guard.term.name != "branch" or \
+                guard.term.edges[0].block is not outer.preheader:
+            return None
+        test = guard.term.operands[0].op
+        if test is None or test.name != "lt" or test.operands[0].const != 0 or test.operands[1] is not known.trip:
+            return None
+        needed = [k.trip for k in nest.known if k.trip.const is None]
+        value = nest.store.operands[1]
+        if value.op is not None and value.op.name == "get" and value.block in outer.blocks:
+            needed = value.op.operands[:-len(nest.known)]
+        elif value.const is None:
+            needed.append(value)
+        return guard if all(self.forest.dom.dominates(v.block, guard) for v in needed) else None
+
+    def _array(self, block: Block, nest: _Nest) -> Value:
+        """The array that the nest makes, at the end of ``block``."""
+        store, outer = nest.store, nest.loops[0]
+        value, t = store.operands[1], store.result.type
+        assert isinstance(t, Array)
+        term, block.term = block.term, None
+        b = Builder(block, store.loc)
+        if value.const is None and value.block in outer.blocks:
+            assert value.op is not None
+            made, *rows = value.op.operands[:-len(nest.known)]
+            sizes = [self._size(self.sizes.size((made, axis + len(rows)))) for axis in range(len(nest.known))]
+            exact = sizes == [self._size(k.trip) for k in nest.known]
+            if not rows and not exact:
+                made = self._part(outer, made, nest)
+            elif rows:
+                made = b.get(made, *rows)
+                made = made if exact else _beginning(b, made, nest)
+        else:
+            made = b.fill(b.again(value), *(b.again(k.trip) for k in nest.known))
+        made = b.as_type(made, type=t) if made.type != t else made
+        block.term = term
+        return made
+
+    def _part(self, loop: Loop, source: Value, nest: _Nest) -> Value:
+        """The part of an array that a nest copies, taken ahead of all loops in which it is the same.
+
+        If the array is too small, the nest raises, and nothing reads the part.
+        """
+        dom = self.forest.dom
+        while loop.parent is not None and loop.parent.preheader is not None and all(
+                v.const is not None or dom.dominates(v.block, loop.parent.preheader)
+                for v in (source, *(k.trip for k in nest.known))):
+            loop = loop.parent
+        assert loop.preheader is not None
+        term, loop.preheader.term = loop.preheader.term, None
+        found = _beginning(Builder(loop.preheader, nest.store.loc), source, nest)
+        loop.preheader.term = term
+        return found
+
+
+def _beginning(b: Builder, source: Value, nest: _Nest) -> Value:
+    """The elements of an array that a nest copies, as far as there are so many."""
+    part: list[Value] = []
+    for axis, k in enumerate(nest.known):
+        part += [b.const(0), b.minimum(b.again(k.trip), b.dim(source, axis=axis)), b.const(1)]
+    return b.slice(source, *part)
