@@ -41,6 +41,11 @@ from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
 from .passes.branches.safe_arguments import safe_arguments
 from .passes.branches.zero_iterations import zero_iterations
+from .passes.buffers.covered_boxes import covered_boxes
+from .passes.buffers.double_buffering import double_buffering
+from .passes.buffers.loop_idioms import loop_idioms
+from .passes.buffers.own_starts import own_starts
+from .passes.buffers.table_starts import table_starts
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.code_hoisting import code_hoisting
 from .passes.cleanup.common_arithmetic import common_arithmetic
@@ -81,15 +86,10 @@ from .passes.memory.array_order import array_order
 from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
-from .passes.memory.covered_boxes import covered_boxes
 from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
-from .passes.memory.double_buffering import double_buffering
 from .passes.memory.load_speculation import load_speculation
-from .passes.memory.loop_idioms import loop_idioms
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
-from .passes.memory.own_starts import own_starts
-from .passes.memory.table_starts import table_starts
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products

@@ -188,7 +188,7 @@ def drop_guards(sums: Loop, trip: Value) -> None:
 
 
 def _unchanged(columns: Loop, sums: Loop, start: Value) -> dict[Value, Value] | None:
-    """The array that a loop over columns leaves, and the one it begins with, if it only has the sums of its elements."""
+    """The array that a loop over columns leaves, and what it begins with, if it only has the sums of its elements."""
     known, latch = counted(columns), columns.latch
     if known is None or columns.exit is None or len(columns.head.params) != 2 or latch is None or latch.term is None:
         return None

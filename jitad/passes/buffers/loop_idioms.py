@@ -24,7 +24,7 @@ from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import users
 from ..analysis.cfg import reached
-from ..analysis.loops import Counted, Loop, LoopForest, always_runs, counted, loop_forest
+from ..analysis.loops import Counted, Loop, always_runs, counted, loop_forest
 from ..analysis.sizes import Size, Solver
 
 
