@@ -11,8 +11,8 @@ zeros find them, and what the array held before is no longer needed.  LLVM's pas
 and ``memcpy`` of such loops.
 
 The *nest* has a loop for each axis, and its loops may do other things besides.  It stores to ``a[i, j]`` for all ``i``
-and ``j`` below the sizes of ``a``, a value from outside, or ``x[i, j]`` of an array ``x`` from outside that has the same
-sizes and takes the place of ``a``.  Nothing else in the nest uses ``a``.
+and ``j`` below the sizes of ``a`` a value from outside, or ``x[i, j]`` of an array ``x`` from outside, whose first
+elements, or a row of which, then take the place of ``a``.  Nothing else in the nest uses ``a``.
 """
 
 from __future__ import annotations
