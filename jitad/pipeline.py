@@ -45,7 +45,7 @@ from .passes.buffers.covered_boxes import covered_boxes
 from .passes.buffers.double_buffering import double_buffering
 from .passes.buffers.loop_idioms import loop_idioms
 from .passes.buffers.own_starts import own_starts
-from .passes.buffers.replaced_slices import replaced_slices
+from .passes.buffers.slice_loops import slice_loops
 from .passes.buffers.table_starts import table_starts
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.code_hoisting import code_hoisting
@@ -245,6 +245,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "loop_idioms", _then(loop_idioms, _SIMPLIFY, _DCE)),
     ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
+    ("adjoint", "slice_loops", _then(slice_loops, _SIMPLIFY, _CSE, _LICM)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "initial_loads", _then(initial_loads, _SIMPLIFY)),
@@ -298,7 +299,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),                           # sums that are selects now would still be read
     ("optimized", "table_starts", _then(table_starts, _SIMPLIFY, _DCE)),
     ("optimized", "covered_boxes", _then(covered_boxes, _SIMPLIFY, _DCE)),
-    ("optimized", "replaced_slices", _then(replaced_slices, _SIMPLIFY, _DCE)),
     ("optimized", "partial_sums", Step(lambda module: partial_sums(module, uncounted=True))),
     ("optimized", "window_adjoints", _on_nests(window_adjoints)),
     ("optimized", "partial_sums", Step(partial_sums)),
@@ -365,7 +365,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks table_starts covered_boxes double_buffering loop_idioms replaced_slices
+    triangle_blocks table_starts covered_boxes double_buffering loop_idioms slice_loops
 """.split())
 
 # Passes that every program needs; all others only improve the code.

@@ -25,7 +25,7 @@ from ...ir.types import Array, Scalar
 from ...ir.uses import users
 from ..analysis.cfg import reached
 from ..analysis.loops import Counted, Loop, always_runs, counted, loop_forest
-from ..analysis.sizes import Size, Solver
+from ..analysis.sizes import Sizes
 
 
 def loop_idioms(module: Module) -> bool:
@@ -60,7 +60,7 @@ class _Search:
     def __init__(self, func: Function) -> None:
         self.func, self.forest = func, loop_forest(func)
         self.readers = users(func.all_ops())
-        self.sizes = Solver(func)
+        self.sizes = Sizes(func)
 
     def nest(self, store: Op) -> _Nest | None:
         """The nest in which ``store`` is all that happens to its array, if it fills it."""
@@ -75,8 +75,7 @@ class _Search:
         if params is None:
             return None
         array = params[0]
-        sizes = [self._size(self.sizes.size((array, axis))) for axis in range(len(loops))]
-        if sizes != [self._size(k.trip) for k in known]:
+        if not all(self.sizes.are_same((array, axis), k.trip) for axis, k in enumerate(known)):
             return None
         runs = all(always_runs(self.forest, inner, outer.latch) for outer, inner in zip(loops, loops[1:])
                    if outer.latch is not None)
@@ -177,18 +176,9 @@ class _Search:
         while loop is not None:
             known = counted(loop)
             if known is not None and known.iv is index:
-                return self._size(self.sizes.size((source, axis))) == self._size(known.trip)
+                return self.sizes.are_same((source, axis), known.trip)
             loop = loop.parent
         return False
-
-    def _size(self, size: Size) -> Size:
-        while isinstance(size, Value):
-            if size.const is not None:
-                return int(size.const)
-            if size.op is None or size.op.name != "dim":
-                break
-            size = self.sizes.size((size.op.operands[0], size.op.attrs["axis"]))
-        return size
 
     # --- the rewrite ----------------------------------------------------------------------------------
 
@@ -244,8 +234,7 @@ class _Search:
         if value.const is None and value.block in outer.blocks:
             assert value.op is not None
             made, *rows = value.op.operands[:-len(nest.known)]
-            sizes = [self._size(self.sizes.size((made, axis + len(rows)))) for axis in range(len(nest.known))]
-            exact = sizes == [self._size(k.trip) for k in nest.known]
+            exact = all(self.sizes.are_same((made, axis + len(rows)), k.trip) for axis, k in enumerate(nest.known))
             if not rows and not exact:
                 made = self._part(outer, made, nest)
             elif rows:
