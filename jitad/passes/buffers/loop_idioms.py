@@ -24,8 +24,9 @@ from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import users
 from ..analysis.cfg import reached
+from ..analysis.facts import Walk
 from ..analysis.loops import Counted, Loop, always_runs, counted, loop_forest
-from ..analysis.sizes import Sizes
+from ..analysis.sizes import Size, Sizes
 
 
 def loop_idioms(module: Module) -> bool:
@@ -35,14 +36,19 @@ def loop_idioms(module: Module) -> bool:
 
 def _of_function(func: Function) -> bool:
     stores = [op for op in func.all_ops() if op.name == "set" and isinstance(op.operands[1].type, Scalar)]
-    if not stores:
+    search = _Search(func) if stores else None
+    nests = [nest for store in stores if search is not None and (nest := search.nest(store)) is not None]
+    if not nests:
         return False
-    search, found = _Search(func), False
-    for store in stores:
+    long = _LongEnough(func, nests)
+    long.run()
+    found = False
+    for store in (nest.store for nest in nests if nest.store not in long.wanted or nest.store in long.proved):
+        search = _Search(func)                               # of what the nests ahead have become
         nest = search.nest(store)
         if nest is not None:
             search.rewrite(nest)
-            search, found = _Search(func), True
+            found = True
     return found
 
 
@@ -54,6 +60,46 @@ class _Nest:
     loops: list[Loop]
     known: list[Counted]
     params: list[Value]
+
+    def source(self) -> tuple[Value, list[Value]] | None:
+        """The array that is copied, and the indices of the row, if the nest copies one."""
+        load = self.store.operands[1].op
+        if load is None or load.name != "get" or load.block not in self.loops[0].blocks:
+            return None
+        array, *rows = load.operands[:-len(self.known)]
+        return array, rows
+
+
+class _LongEnough(Walk):
+    """Proves where nests copy from arrays that have as many elements, though their sizes are not the same value.
+
+    ``wanted``: for the store of a nest, the sizes, and the numbers of elements that are copied.
+    """
+
+    def __init__(self, func: Function, nests: list[_Nest]) -> None:
+        super().__init__(func)
+        sizes = Sizes(func)
+        dims: dict[Size, Value] = {}
+        for op in func.all_ops():
+            if op.name == "dim":
+                dims.setdefault(sizes.of(op.result), op.result)
+        self.wanted: dict[Op, list[tuple[Value | None, Value]]] = {}
+        self.proved: set[Op] = set()
+        for nest in nests:
+            source = nest.source()
+            if source is not None:
+                array, rows = source
+                axes = [((array, len(rows) + axis), k.trip) for axis, k in enumerate(nest.known)]
+                goals = [(dims.get(sizes.of(axis)), trip) for axis, trip in axes if not sizes.are_same(axis, trip)]
+                if goals:
+                    self.wanted[nest.store] = goals
+
+    def op(self, op: Op) -> bool:
+        if op in self.wanted and all(
+                n is not None and self.prover.proves(self.ranges.form(n).minus(self.ranges.form(trip)))
+                for n, trip in self.wanted[op]):
+            self.proved.add(op)
+        return super().op(op)
 
 
 class _Search:
@@ -216,56 +262,38 @@ class _Search:
         test = guard.term.operands[0].op
         if test is None or test.name != "lt" or test.operands[0].const != 0 or test.operands[1] is not known.trip:
             return None
+        source, value = nest.source(), nest.store.operands[1]
         needed = [k.trip for k in nest.known if k.trip.const is None]
-        value = nest.store.operands[1]
-        if value.op is not None and value.op.name == "get" and value.block in outer.blocks:
-            needed = value.op.operands[:-len(nest.known)]
-        elif value.const is None:
-            needed.append(value)
+        needed += [source[0], *source[1]] if source is not None else [value] if value.const is None else []
         return guard if all(self.forest.dom.dominates(v.block, guard) for v in needed) else None
 
     def _array(self, block: Block, nest: _Nest) -> Value:
         """The array that the nest makes, at the end of ``block``."""
-        store, outer = nest.store, nest.loops[0]
-        value, t = store.operands[1], store.result.type
+        source, t = nest.source(), nest.store.result.type
         assert isinstance(t, Array)
+        if source is not None and not source[1]:
+            block = self._outside(nest.loops[0], block, [source[0], *(k.trip for k in nest.known)])
         term, block.term = block.term, None
-        b = Builder(block, store.loc)
-        if value.const is None and value.block in outer.blocks:
-            assert value.op is not None
-            made, *rows = value.op.operands[:-len(nest.known)]
-            exact = all(self.sizes.are_same((made, axis + len(rows)), k.trip) for axis, k in enumerate(nest.known))
-            if not rows and not exact:
-                made = self._part(outer, made, nest)
-            elif rows:
-                made = b.get(made, *rows)
-                made = made if exact else _beginning(b, made, nest)
+        b = Builder(block, nest.store.loc)
+        trips = [b.again(k.trip) for k in nest.known]
+        if source is None:
+            made = b.fill(b.again(nest.store.operands[1]), *trips)
         else:
-            made = b.fill(b.again(value), *(b.again(k.trip) for k in nest.known))
+            made, rows = source
+            exact = all(self.sizes.are_same((made, axis + len(rows)), n) for axis, n in enumerate(trips))
+            made = b.get(made, *rows) if rows else made
+            if not exact:
+                made = b.slice(made, *(v for n in trips for v in (b.const(0), n, b.const(1))))
         made = b.as_type(made, type=t) if made.type != t else made
         block.term = term
         return made
 
-    def _part(self, loop: Loop, source: Value, nest: _Nest) -> Value:
-        """The part of an array that a nest copies, taken ahead of all loops in which it is the same.
-
-        If the array is too small, the nest raises, and nothing reads the part.
-        """
+    def _outside(self, loop: Loop, block: Block, needed: list[Value]) -> Block:
+        """The preheader of the outermost loop around, in which no value that is needed changes, or else ``block``."""
         dom = self.forest.dom
         while loop.parent is not None and loop.parent.preheader is not None and all(
-                v.const is not None or dom.dominates(v.block, loop.parent.preheader)
-                for v in (source, *(k.trip for k in nest.known))):
+                v.const is not None or dom.dominates(v.block, loop.parent.preheader) for v in needed):
             loop = loop.parent
-        assert loop.preheader is not None
-        term, loop.preheader.term = loop.preheader.term, None
-        found = _beginning(Builder(loop.preheader, nest.store.loc), source, nest)
-        loop.preheader.term = term
-        return found
-
-
-def _beginning(b: Builder, source: Value, nest: _Nest) -> Value:
-    """The elements of an array that a nest copies, as far as there are so many."""
-    part: list[Value] = []
-    for axis, k in enumerate(nest.known):
-        part += [b.const(0), b.minimum(b.again(k.trip), b.dim(source, axis=axis)), b.const(1)]
-    return b.slice(source, *part)
+            assert loop.preheader is not None
+            block = loop.preheader
+        return block

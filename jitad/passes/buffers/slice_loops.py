@@ -208,7 +208,8 @@ def _rewrite(func: Function, tree: _Tree) -> None:
     sizes = b.dims(next(leaf for leaf in tree.leaves if isinstance(leaf.type, Array)))
     start = _start(b, tree, sizes)
     exact = {v: b.const(c) for v, c in tree.starts().items()}
-    b.jump(behind, [_nest(b, tree, start, [_positive(b, n, exact) for n in sizes], [], exact)])
+    trips = [b.maximum(_positive(b, n, exact), 0) for n in sizes]
+    b.jump(behind, [_nest(b, tree, start, trips, [], exact)])
     substitute(func, {root.result: result})
 
 
