@@ -151,22 +151,19 @@ class _Tree:
         return all(self._is_nearly_all(array, axis) for axis in range(self.rank))
 
     def _is_nearly_all(self, array: Value, axis: int) -> bool:
-        target = (self.root.operands[0], axis)
-        part, rest = self.sizes.of((array, axis)), 0
-        while isinstance(part, Value) and part.op is not None and rest <= NARROW and \
-                not self.sizes.are_same(part, target):
-            for x, y in _pairs(part, "maximum"):
-                if x.const == 0:
-                    part = y
-                    break
-            else:
-                if part.op.name not in ("add", "sub"):
-                    return False
-                part, y = part.op.operands
-                less = self.starts().get(y, y.const)
-                if less is None:
-                    return False
-                rest += abs(int(less))
+        """True if the slice is all of the updated array but for a few elements, as far as its size tells."""
+        target, exact, rest = (self.root.operands[0], axis), self.starts(), 0
+        part = self.sizes.of((array, axis))
+        while isinstance(part, Value) and part.op is not None and not self.sizes.are_same(part, target):
+            clamped = [y for x, y in _pairs(part, "maximum") if x.const == 0]
+            if clamped:
+                part = clamped[0]
+                continue
+            less = exact.get(part.op.operands[1], part.op.operands[1].const) if part.op.name in ("add", "sub") else None
+            if less is None:
+                return False
+            rest += abs(int(less))
+            part = part.op.operands[0]
         return rest <= NARROW and self.sizes.are_same(part, target)
 
     def is_ahead(self) -> bool:
