@@ -154,16 +154,16 @@ class _Tree:
         """True if the slice is all of the updated array but for a few elements, as far as its size tells."""
         target, exact, rest = (self.root.operands[0], axis), self.starts(), 0
         part = self.sizes.of((array, axis))
-        while isinstance(part, Value) and part.op is not None and not self.sizes.are_same(part, target):
+        while isinstance(part, Value) and (op := part.op) is not None and not self.sizes.are_same(part, target):
             clamped = [y for x, y in _pairs(part, "maximum") if x.const == 0]
             if clamped:
                 part = clamped[0]
                 continue
-            less = exact.get(part.op.operands[1], part.op.operands[1].const) if part.op.name in ("add", "sub") else None
+            less = exact.get(op.operands[1], op.operands[1].const) if op.name in ("add", "sub") else None
             if less is None:
                 return False
             rest += abs(int(less))
-            part = part.op.operands[0]
+            part = op.operands[0]
         return rest <= NARROW and self.sizes.are_same(part, target)
 
     def is_ahead(self) -> bool:
