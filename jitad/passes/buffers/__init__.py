@@ -4,6 +4,7 @@ Imports ``ir`` and ``passes.analysis``.
 
 Files, in reading order::
 
+    filled_nests           nests of loops that only store to each element of a box of an array
     loop_idioms            loops that fill an array with one value, or copy an array
     slice_loops            elementwise ops on slices that overlap, as loops over the elements
     final_loads            the proof that no iteration changes an element which has been loaded, for ``ad`` too
