@@ -41,6 +41,7 @@ from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
 from .passes.branches.safe_arguments import safe_arguments
 from .passes.branches.zero_iterations import zero_iterations
+from .passes.buffers.array_contraction import array_contraction
 from .passes.buffers.covered_boxes import covered_boxes
 from .passes.buffers.double_buffering import double_buffering
 from .passes.buffers.loop_idioms import loop_idioms
@@ -246,6 +247,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
     ("adjoint", "slice_loops", _then(slice_loops, _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "array_contraction", _then(array_contraction, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "initial_loads", _then(initial_loads, _SIMPLIFY)),
@@ -365,7 +367,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks table_starts covered_boxes double_buffering loop_idioms slice_loops
+    triangle_blocks table_starts covered_boxes double_buffering loop_idioms slice_loops array_contraction
 """.split())
 
 # Passes that every program needs; all others only improve the code.

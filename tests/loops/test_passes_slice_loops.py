@@ -1,4 +1,4 @@
-"""Slices that overlap as loops, and loops that fill or copy: the values and derivatives of the program, at any size."""
+"""Slices that overlap, loops that fill or copy, scratch arrays between two loops: values and derivatives at any size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, grad, interpret, jit
-from jitad.passes.buffers import loop_idioms, slice_loops
+from jitad.passes.buffers import array_contraction, covered_boxes, loop_idioms, slice_loops
 
 RNG = np.random.default_rng(0)
 
@@ -88,7 +88,61 @@ def longer(u: Any, c: Any) -> Any:
     return np.sum(now) + np.sum(kept * c)
 
 
-PROGRAMS = (rod, copied, shrinking, backwards, bounded, scratch, rows, longer)
+def copied_back(u: Any, c: Any) -> Any:
+    now, new = u.copy(), np.zeros(len(u))
+    for _ in range(3):
+        for i in range(1, len(u) - 1):
+            new[i] = now[i] + c[0] * (now[i - 1] - 2.0 * now[i] + now[i + 1])
+        for i in range(1, len(u) - 1):
+            now[i] = new[i]
+    return np.sum(now * now)
+
+
+def membrane(u: Any, c: Any) -> Any:
+    now = np.outer(u, u)
+    n, m = now.shape
+    around = np.zeros((n, m))
+    for _ in range(2):
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                around[i, j] = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1] - 4.0 * now[i, j]
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                now[i, j] += c[0] * around[i, j]
+    return np.sum(now * now)
+
+
+def decays(u: Any, c: Any) -> Any:
+    now, rate = u.copy(), np.zeros(len(u))
+    for _ in range(3):
+        for i in range(len(u)):
+            rate[i] = c[0] * now[i] * now[i]
+        for i in range(len(u)):
+            now[i] -= c[1] * rate[i]
+    return np.sum(now)
+
+
+def read_again(u: Any, c: Any) -> Any:
+    now, new = u.copy(), np.zeros(len(u))
+    for _ in range(2):
+        for i in range(1, len(u)):
+            new[i] = c[0] * now[i - 1] + c[1] * new[i - 1]   # of this step, and at the start of what was copied
+        for i in range(1, len(u)):
+            now[i] = new[i]
+        new[0] = now[0]
+    return np.sum(now * now) + new[0]
+
+
+def from_copy(u: Any, c: Any) -> Any:
+    now = u.copy()
+    for _ in range(3):
+        old = now.copy()
+        for i in range(1, len(u) - 1):
+            now[i] = c[0] * old[i] + c[1] * old[i - 1] * old[i + 1]
+    return np.sum(now * now)
+
+
+PROGRAMS = (copied_back, membrane, decays, read_again, from_copy, rod, copied, shrinking, backwards, bounded, scratch, rows, longer)
 
 
 @pytest.mark.slow
@@ -109,7 +163,8 @@ def test_values_and_derivatives(program: Callable[..., Any], n: int) -> None:
 
 
 @pytest.mark.parametrize(("program", "passes"), (
-    (rod, slice_loops), (copied, slice_loops), (backwards, slice_loops), (scratch, loop_idioms), (rows, loop_idioms)))
+    (copied_back, array_contraction), (membrane, array_contraction), (decays, array_contraction),
+    (from_copy, covered_boxes), (rod, slice_loops), (copied, slice_loops), (backwards, slice_loops), (scratch, loop_idioms), (rows, loop_idioms)))
 def test_the_pass_finds_them(program: Callable[..., Any], passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     u, c = RNG.uniform(0.2, 1.0, 9), np.array([0.7, 0.4])
     name = passes.__name__.rsplit(".", 1)[-1]

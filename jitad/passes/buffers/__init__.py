@@ -6,6 +6,7 @@ Files, in reading order::
 
     filled_nests           nests of loops that only store to each element of a box of an array
     loop_idioms            loops that fill an array with one value, or copy an array
+    array_contraction      elements of a scratch array, computed where another nest reads them
     slice_loops            elementwise ops on slices that overlap, as loops over the elements
     final_loads            the proof that no iteration changes an element which has been loaded, for ``ad`` too
     covered_boxes          arrays of which a nest fills a box, without values there at first
