@@ -1,4 +1,4 @@
-"""Slices that overlap, loops that fill or copy, scratch arrays between two loops: values and derivatives at any size."""
+"""Slices that overlap, loops that fill or copy, and scratch arrays: values and derivatives, at any size."""
 
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ def from_copy(u: Any, c: Any) -> Any:
     return np.sum(now * now)
 
 
-PROGRAMS = (copied_back, membrane, decays, read_again, from_copy, rod, copied, shrinking, backwards, bounded, scratch, rows, longer)
+PROGRAMS = (copied_back, membrane, decays, read_again, from_copy, rod, copied, shrinking, backwards, bounded, scratch,
+            rows, longer)
 
 
 @pytest.mark.slow
@@ -164,7 +165,8 @@ def test_values_and_derivatives(program: Callable[..., Any], n: int) -> None:
 
 @pytest.mark.parametrize(("program", "passes"), (
     (copied_back, array_contraction), (membrane, array_contraction), (decays, array_contraction),
-    (from_copy, covered_boxes), (rod, slice_loops), (copied, slice_loops), (backwards, slice_loops), (scratch, loop_idioms), (rows, loop_idioms)))
+    (from_copy, covered_boxes), (rod, slice_loops), (copied, slice_loops), (backwards, slice_loops),
+    (scratch, loop_idioms), (rows, loop_idioms)))
 def test_the_pass_finds_them(program: Callable[..., Any], passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     u, c = RNG.uniform(0.2, 1.0, 9), np.array([0.7, 0.4])
     name = passes.__name__.rsplit(".", 1)[-1]
