@@ -41,6 +41,13 @@ from .passes.branches.loop_unswitch import loop_unswitch
 from .passes.branches.rare_updates import rare_updates
 from .passes.branches.safe_arguments import safe_arguments
 from .passes.branches.zero_iterations import zero_iterations
+from .passes.buffers.array_contraction import array_contraction
+from .passes.buffers.covered_boxes import covered_boxes
+from .passes.buffers.double_buffering import double_buffering
+from .passes.buffers.loop_idioms import loop_idioms
+from .passes.buffers.own_starts import own_starts
+from .passes.buffers.slice_loops import slice_loops
+from .passes.buffers.table_starts import table_starts
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.code_hoisting import code_hoisting
 from .passes.cleanup.common_arithmetic import common_arithmetic
@@ -81,14 +88,10 @@ from .passes.memory.array_order import array_order
 from .passes.memory.column_blocks import column_blocks
 from .passes.memory.column_major import column_major
 from .passes.memory.copy_insertion import copy_insertion
-from .passes.memory.covered_boxes import covered_boxes
 from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_stores
-from .passes.memory.double_buffering import double_buffering
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
-from .passes.memory.own_starts import own_starts
-from .passes.memory.table_starts import table_starts
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
@@ -240,13 +243,17 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "scalar_promotion", _then(scalar_promotion, _SIMPLIFY)),    # arrays became scalars
     ("adjoint", "dce", _DCE),
     ("adjoint", "dead_stores", Step(overwritten_stores)),
+    ("adjoint", "loop_idioms", _then(loop_idioms, _SIMPLIFY, _DCE)),
     ("adjoint", "invariant_tables", _then(invariant_tables, _SIMPLIFY, _DCE)),
     ("adjoint", "column_major", _then(column_major, _SIMPLIFY)),
+    ("adjoint", "slice_loops", _then(slice_loops, _SIMPLIFY, _CSE, _LICM)),
+    ("adjoint", "array_contraction", _then(array_contraction, _SIMPLIFY, _CSE, _DCE)),
     ("adjoint", "scalarise", _scalarise(derived=False)),
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "initial_loads", _then(initial_loads, _SIMPLIFY)),
     ("adjoint", "zero_init_elimination", _then(first_loads, _SIMPLIFY)),
     ("adjoint", "matrix_products", _on_nests(matrix_products)),
+    ("adjoint", "loop_idioms", _then(loop_idioms, _SIMPLIFY, _DCE)),                # rows of products are copied now
     ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),
     ("adjoint", "shape_specialise",
@@ -360,7 +367,7 @@ NOT_ON_GPU = frozenset("""
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
     chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
-    triangle_blocks table_starts covered_boxes double_buffering
+    triangle_blocks table_starts covered_boxes double_buffering loop_idioms slice_loops array_contraction
 """.split())
 
 # Passes that every program needs; all others only improve the code.

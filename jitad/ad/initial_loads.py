@@ -9,7 +9,7 @@ A loop that updates a copy of an array in place, row after row, reads the rows b
 
 The reverse sweep then reads ``x``, instead of values that the forward sweep has saved, and the loads wait for no store.
 Zeros, or another number that fills an array, are taken as they are.  The proof is that of
-``passes/memory/final_loads.py``, with the order of time turned round: earlier iterations write to other elements, and
+``passes/buffers/final_loads.py``, with the order of time turned round: earlier iterations write to other elements, and
 so does what precedes in the same one.
 
 Nothing may change ``x`` in place, or hand it on to what may: otherwise it would have to be copied once more.
@@ -25,7 +25,7 @@ from ..ir.types import Array, Scalar
 from ..ir.uses import array_users
 from ..passes.analysis.cfg import substitute
 from ..passes.analysis.loops import Loop, loop_forest
-from ..passes.memory.final_loads import Carried, Judge, Span, base, carrier, writes_to
+from ..passes.buffers.final_loads import Carried, Judge, Span, base, carrier, writes_to
 
 
 def initial_loads(module: Module) -> bool:

@@ -29,7 +29,7 @@ from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.signature import signature
 from ..ir.types import BOOL, I64, Array, Stack, carries_adjoint
 from ..passes.analysis.loops import loop_forest
-from ..passes.memory.final_loads import settled
+from ..passes.buffers.final_loads import settled
 from .activity import active, call_results
 from .adjoints import Adjoints, Env
 from .control_tape import LoopBack, Ways

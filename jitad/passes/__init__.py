@@ -16,5 +16,6 @@ Files, in reading order::
     algebra    products of matrices across iterations and recursive calls; algebra under fast math
     vectorise  iterations side by side: batches, predicated chunks, fission
     parallel   loops whose iterations are independent, as functions for several threads
-    memory     the copies that make every array update possible in place
+    buffers    what an array begins with, and in which memory
+    memory     loads, stores, and the copies that make every array update possible in place
 """

@@ -52,15 +52,31 @@ def is_own_place(x: Value, site: Op) -> bool:
 
 
 def is_apart(x: Value, target: Value) -> bool:
-    """True if ``target`` is an update of a new array of this block, and ``x`` lies in memory that was there before.
+    """True if ``x`` and ``target`` lie in the memory of two arrays, though a loop may pass one for the other later.
 
-    Both are live, so they are two buffers, even if a loop passes one for the other later.
+    Either ``target`` is an update of a new array of this block, and ``x`` lies in memory that was there before; both
+    are live, so they are two buffers.  Or they begin as two parameters of a block, which each edge passes two arrays.
     """
-    start = _start(target)
-    if start.op is None or OPS[start.op.name].memory is not Memory.NEW or start.block is not target.block:
+    start, old = _start(target), _start(x)
+    if start.op is None:
+        return old.op is None and _are_two(start, old, set())
+    if OPS[start.op.name].memory is not Memory.NEW or start.block is not target.block:
         return False
-    old = _start(x)
     return old is not start and (old.op is None or OPS[old.op.name].memory is Memory.NEW)
+
+
+def _are_two(a: Value, b: Value, assumed: set[frozenset[Value]]) -> bool:
+    """True if two values that meet on an edge, or their two blocks' parameters, begin as arrays with memory each."""
+    a, b = _start(a), _start(b)
+    pair = frozenset((a, b))
+    if a is b or pair in assumed:
+        return a is not b
+    if a.op is not None and b.op is not None:
+        return all(v.op is not None and OPS[v.op.name].memory is Memory.NEW for v in pair)
+    edges = a.block.func.predecessors()[a.block] if a.op is None and b.op is None and a.block is b.block else []
+    assumed.add(pair)
+    given = [(e.argument(a), e.argument(b)) for _, e in edges]
+    return bool(edges) and all(p is not None and q is not None and _are_two(p, q, assumed) for p, q in given)
 
 
 def _start(v: Value) -> Value:

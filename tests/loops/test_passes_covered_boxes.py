@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, grad, interpret, jit
-from jitad.passes.memory import covered_boxes
+from jitad.passes.buffers import covered_boxes
 
 RNG = np.random.default_rng(0)
 

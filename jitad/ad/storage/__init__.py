@@ -1,6 +1,6 @@
 """Storage of what the reverse sweep reads: saved in a register, an array or a frame, or recomputed.
 
-Imports ``ir``, ``passes.analysis``, ``passes.memory.final_loads`` and the parent package; imported by ``ad.reverse``
+Imports ``ir``, ``passes.analysis``, ``passes.buffers.final_loads`` and the parent package; imported by ``ad.reverse``
 and ``ad.checkpoint``.
 
 Files, in reading order::

@@ -31,7 +31,7 @@ from ...ir.types import Array, Scalar, Stack
 from ...ir.uses import users
 from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
-from ...passes.memory.final_loads import Finished, base, copied
+from ...passes.buffers.final_loads import Finished, base, copied
 from ..reverse import ThereAndBack
 from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward

@@ -31,7 +31,7 @@ from ...ir.uses import array_users
 from ...passes.analysis.affine import Affine, AffineForms, atom
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
-from ...passes.memory.final_loads import run
+from ...passes.buffers.final_loads import run
 
 BORDER = 4
 """The most elements of an axis that a loop leaves out, at both ends together."""

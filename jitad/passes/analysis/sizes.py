@@ -96,3 +96,25 @@ def _through_ops(axis: Axis) -> Size:
                 return step if step.const is None else int(step.const)
             step = step.op.operands[0], step.op.attrs["axis"]
         v, number = step
+
+
+class Sizes:
+    """Canonical sizes of a function; a value that is the ``dim`` of an array is that array's size."""
+
+    def __init__(self, func: Function) -> None:
+        self.solver = Solver(func)
+
+    def of(self, size: Size) -> Size:
+        while True:
+            if isinstance(size, tuple):
+                known = self.solver.size(size)
+                if known == size:
+                    return size
+                size = known
+            elif isinstance(size, Value) and size.op is not None and size.op.name == "dim":
+                size = size.op.operands[0], size.op.attrs["axis"]
+            else:
+                return int(size.const) if isinstance(size, Value) and size.const is not None else size
+
+    def are_same(self, a: Size, b: Size) -> bool:
+        return self.of(a) == self.of(b)

@@ -12,10 +12,5 @@ Files, in reading order::
     neighbour_updates      accumulation into neighbouring elements, each loaded and stored once
     update_groups          its part that finds them
     array_order            operations on arrays ahead of the scalars between them, for common nests
-    double_buffering       the memory of an array that is dead by then, for the one that an iteration makes
-    own_starts             the array with which a loop begins, copied so that the loop updates it in place
-    final_loads            the proof that no iteration changes an element which has been loaded, for ``ad`` too
-    covered_boxes          arrays of which a nest fills a box, without values there at first
-    table_starts           the same for a nest that comes later and reads what it has stored
     copy_insertion         a ``copy`` where a value that is updated may still be needed; the last pass
 """

@@ -37,7 +37,7 @@ from ..analysis.cfg import remove_unreachable, substitute
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from .factors import SHORTEST, Factor
 from .regular import Regular, is_fixed
-from .sum_starts import Start, start_of
+from .sum_starts import Start, drop_guards, start_of
 from .vector_factors import Elements
 
 ROWS = 64
@@ -344,6 +344,7 @@ class _Chunks:
             return
         before, behind = p.sums.preheader, p.sums.exit
         assert before is not None and before.term is not None and behind is not None
+        drop_guards(p.sums, self.regular.known[p.sums].trip)
         before.term = None
         b = Builder(before)
         b.jump(behind, [b.get(product, *at)])

@@ -8,6 +8,9 @@ that element, so it is one of ``c`` as it was ahead of the loops.  A sum may beg
         for j: c[i, j] = beta * d[i, j]          # the sums begin at ``beta * d[i, j]``
         for k:
             for j: c[i, j] += a[i, k] * b[k, j]
+
+A product has the sums of no terms as well: they are what the sums begin with.  The loop over terms, and a loop over
+columns that has nothing but such sums, need no test whether there is a term.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from dataclasses import dataclass
 
 from ...ir.builder import Builder
 from ...ir.expression_keys import same
-from ...ir.graph import Value
+from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
-from ..analysis.loops import Loop
+from ..analysis.cfg import passes_on, set_term
+from ..analysis.loops import Loop, counted
 from .factors import Factor, of_size
 from .regular import Regular
 
@@ -157,3 +161,86 @@ def _joined(regular: Regular, array: Value) -> set[Value | None]:
         else:
             found.add(v)
     return found
+
+
+# --- sums of no terms -----------------------------------------------------------------------------
+
+Passed = tuple[Block, list[Value]]
+
+
+def drop_guards(sums: Loop, trip: Value) -> None:
+    """Enter ``sums``, which has ``trip`` iterations, without a test, if the way around passes what the sums begin with.
+
+    ::
+
+        branch 0 < trip, ^a, ^skip(c)                   jump ^a
+        ^a: … ^columns(j, c):                           ^a: … ^columns(j, c):
+              … sum from c[j]                becomes          … sum from c[j]
+              … set(c, sum, j)                                … set(c, sum, j)
+    """
+    columns = sums.parent
+    start = sums.entry_edge().args[1]
+    if _drop(sums, trip, dict.fromkeys(sums.exit_edge().args, start)) or columns is None:
+        return
+    unchanged = _unchanged(columns, sums, start)
+    if unchanged is not None:
+        _drop(columns, trip, unchanged)
+
+
+def _unchanged(columns: Loop, sums: Loop, start: Value) -> dict[Value, Value] | None:
+    """The array that a loop over columns leaves, and what it begins with, if it only has the sums of its elements."""
+    known, latch = counted(columns), columns.latch
+    if known is None or columns.exit is None or len(columns.head.params) != 2 or latch is None or latch.term is None:
+        return None
+    array = columns.head.params[1 - known.iv.index]
+    left, begins = columns.back_edge().args[array.index], columns.entry_edge().args[array.index]
+    store = left.op
+    if store is None or store.name != "set" or store.operands[0] is not array or \
+            store.operands[1] not in (q for q, _ in sums.exit_edge().passed()):
+        return None
+
+    def is_load(op: Op | None) -> bool:
+        return op is not None and op.name == "get" and op.operands == [array, *store.operands[2:]]
+    if not (is_load(start.op) or is_zero(start) and begins.op is not None and begins.op.name == "fill"
+            and is_zero(begins.op.operands[0])):
+        return None
+    others = {store, known.next.op, latch.term.operands[0].op}
+    ops = [op for op in ops_of(columns.blocks - sums.blocks) if not op.edges and op.name != "const"]
+    return {left: begins} if all(op in others or is_load(op) for op in ops) else None
+
+
+def _drop(loop: Loop, trip: Value, unchanged: dict[Value, Value]) -> bool:
+    """Drop the test of ``trip`` ahead of a loop, if the way around passes the same; returns True if so.
+
+    ``unchanged``: what the values are that the loop leaves, if ``trip`` is 0.
+    """
+    assert loop.preheader is not None
+    block, ways = loop.preheader, [_passed(loop.exit_edge(), unchanged)]
+    while all(op.name in ("const", "lt") for op in block.ops):
+        sources = _sources(block)
+        guard = sources[0] if len(sources) == 1 else None
+        if guard is None or guard.term is None or guard.term.name != "branch" or \
+                guard.term.edges[0].block is not block:
+            return False
+        ways.append(_passed(guard.term.edges[1], {}))
+        test = guard.term.operands[0].op
+        if test is not None and test.name == "lt" and test.operands[0].const == 0 and test.operands[1] is trip:
+            if any(way != ways[0] for way in ways):
+                return False
+            set_term(guard, "jump", [], [guard.term.edges[0]])
+            return True
+        block = guard
+    return False
+
+
+def _sources(block: Block) -> list[Block]:
+    return [b for b in block.func.blocks if block in b.successors()]
+
+
+def _passed(edge: Edge, known: dict[Value, Value]) -> Passed:
+    """The block to which control goes behind blocks that only pass values on, and what it receives."""
+    while passes_on(edge.block) and len(_sources(edge.block)) == 1:
+        known = {**known, **{p: known.get(a, a) for p, a in edge.passed() if a is not None}}
+        assert edge.block.term is not None
+        edge = edge.block.term.edges[0]
+    return edge.block, [known.get(a, a) for a in edge.args]

@@ -39,7 +39,8 @@ from ..analysis.affine import Affine
 from ..analysis.facts import Walk
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Prover, Ranges
-from .scratch_uses import Left, Region, Sizes
+from ..analysis.sizes import Sizes
+from .scratch_uses import Left, Region
 
 MOST_AXES = 2
 
@@ -143,7 +144,7 @@ class Scratch:
 
     def _find_filling(self) -> None:
         """Find the filling loop: an inner loop that begins with an untouched member and stores to each element."""
-        size = self.sizes.axis((self.param, 0))
+        size = self.sizes.of((self.param, 0))
         for inner in self.region.loop.children:
             known = counted(inner) if inner.exit is not None else None
             if known is None or self.sizes.of(known.trip) != size:
@@ -159,7 +160,7 @@ class Scratch:
         """The first store to the element, or row, of the counter that every iteration executes."""
         for deep in inner.children if self.rank > 1 else ():
             within = counted(deep) if deep.exit is not None and self._passes(inner, deep) else None
-            if within is not None and self.sizes.of(within.trip) == self.sizes.axis((self.param, 1)):
+            if within is not None and self.sizes.of(within.trip) == self.sizes.of((self.param, 1)):
                 found = self._first_store(deep, [known.iv, within.iv])
                 if found is not None:
                     return found
@@ -218,8 +219,8 @@ class Scratch:
         _, value, *part = op.operands
         if any(v.const != i % 2 for i, v in enumerate(part)):
             return False
-        sizes = [self.sizes.axis((value, axis)) for axis in range(self.rank)]
-        return 1 not in sizes and sizes == [self.sizes.axis((self.param, axis)) for axis in range(self.rank)]
+        sizes = [self.sizes.of((value, axis)) for axis in range(self.rank)]
+        return 1 not in sizes and sizes == [self.sizes.of((self.param, axis)) for axis in range(self.rank)]
 
     def _is_empty(self, block: Block) -> bool:
         """True if control reaches ``block`` only where the filling loop is passed by, since the array is empty."""

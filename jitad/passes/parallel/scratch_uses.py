@@ -1,12 +1,10 @@
-"""The uses of values in a loop and behind it, and sizes that are one value, for ``privatisation``."""
+"""The uses of values in a loop and behind it, for ``privatisation``."""
 
 from __future__ import annotations
 
-from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.ops import Axis
+from ...ir.graph import Block, Edge, Op, Value
 from ...ir.uses import ops_of
 from ..analysis.loops import Loop, LoopForest, raising_blocks
-from ..analysis.sizes import Size, Solver
 
 
 class Region:
@@ -76,22 +74,3 @@ class Left:
             self.again = True
             first = others - seen.keys()
             self.origin = first.pop() if len(first) == 1 else None
-
-
-class Sizes:
-    """Canonical sizes; a value that is the ``dim`` of an array is that array's size."""
-
-    def __init__(self, func: Function) -> None:
-        self.solver = Solver(func)
-
-    def axis(self, axis: Axis) -> Size:
-        return self.of(self.solver.size(axis))
-
-    def of(self, size: Size) -> Size:
-        while isinstance(size, Value):
-            if size.const is not None:
-                return int(size.const)
-            if size.op is None or size.op.name != "dim":
-                break
-            size = self.solver.size((size.op.operands[0], size.op.attrs["axis"]))
-        return size

@@ -10,6 +10,8 @@
     a0 = copy x                                        a1 = empty(n), the ends are those of x
     loop(i, a), i < n - 2: … set(a, u, i + 1)          loop(i, a): … set(a, u, i + 1)
 
+The copy may not be there yet: a nest that enters with ``x``, and reads ``x`` as it was, needs one.
+
 A gradient begins as zeros: those of windows side by side, as of a pooled image, need no zeros, and each addition is a
 store.  A step in time begins with a copy and replaces all but the border.
 
@@ -25,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
+from ...ir.dominance import Dominators
 from ...ir.expression_keys import same
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Array, Scalar, dtype_of
@@ -46,6 +49,7 @@ def covered_boxes(module: Module) -> bool:
     found = False
     for func in module.functions.values():
         loops = loop_forest(func).loops
+        found |= bool(loops) and _copy_what_is_read(func)
         entering = dict.fromkeys(a.op for loop in loops if loop.preheader is not None for a in loop.entry_edge().args)
         starts = [op for op in entering if op is not None and op.name in ("fill", "copy")]
         search = Search(func) if starts else None
@@ -273,6 +277,58 @@ class Search:
             axes.append((low, abs(stride), k.trip))
         number = math.prod(stride for _, stride, _ in axes)
         return axes if not left and len(set(places)) == len(places) == number else []
+
+
+def _copy_what_is_read(func: Function) -> bool:
+    """Copy the arrays that nests enter and read as they were, if they fill a box: they would be copied in the end."""
+    search, found = Search(func), False
+    for loop in search.entered.values():
+        entry = loop.entry_edge()
+        for p, a in zip(loop.head.params, list(entry.args)):
+            if not isinstance(p.type, Array) or entry.args.count(a) > 1:
+                continue
+            copies = [op for op in search.readers.get(a, ()) if op.name == "copy" and all(
+                reader.name in ("get", "dim") for reader in search.readers.get(op.result, ()))]
+            if not any(op.name == "get" and op.block in loop.blocks for v in (a, *(c.result for c in copies))
+                       for op in search.readers.get(v, ())):
+                continue
+            box = search.box(loop, p)
+            if box is not None and not box.is_read and not any(op.attrs for op in box.updates):
+                for op in box.updates:
+                    _store_sum(op, a)
+                substitute(func, {c.result: a for c in copies})
+                _enter_with_copy(search.dom, loop, p)
+                found = True
+    return found
+
+
+def _enter_with_copy(dom: Dominators, loop: Loop, p: Value) -> None:
+    """Copy the array that ``p`` begins with, ahead of the test whether the loop has an iteration."""
+    entry, preheader = loop.entry_edge(), loop.preheader
+    a = entry.args[p.index]
+    copy = Op("copy", [a], [p.type])
+    assert preheader is not None
+    guard = dom.preds[preheader][0] if len(dom.preds[preheader]) == 1 else None
+    here = guard if guard is not None and guard.term is not None and guard.term.name == "branch" and \
+        a.block is not preheader else preheader
+    copy.block = here
+    here.ops.append(copy)
+    entry.args[p.index] = copy.result
+    for b in here.successors() if here is not preheader else ():
+        if b is not preheader and dom.preds[b] == [here] and b.term is not None and b.term.name == "jump":
+            b.term.edges[0].args = [copy.result if v is a else v for v in b.term.edges[0].args]
+
+
+def _store_sum(op: Op, before: Value) -> None:
+    """Make an addition to an element, which is as in ``before``, a store."""
+    if op.name == "add_at" and op.block is not None:
+        _, value, *at = op.operands
+        load = Op("get", [before, *at], [value.type], loc=op.loc)
+        total = Op("add", [load.result, value], [value.type], loc=op.loc)
+        load.block = total.block = op.block
+        where = op.block.ops.index(op)
+        op.block.ops[where:where] = [load, total]
+        op.name, op.operands = "set", [op.operands[0], total.result, *at]
 
 
 def may_begin(start: Op, updates: Sequence[Op]) -> bool:
