@@ -128,5 +128,6 @@ def wave(u, v, steps):
 def test_a_step_stores_what_it_assigns_once() -> None:
     """In the new array, which is none of the two that are read: what is assigned is stored nowhere else."""
     f = jit(wave)
-    assert f.inspect("loops", Q[0], Q[1], 5).count(" = alloc ") == 1
+    before, _, none = f.inspect("loops", Q[0], Q[1], 5).partition("^skip:")          # without elements between the ends
+    assert before.count(" = alloc ") == 1 and none.count(" = alloc ") == 1
     np.testing.assert_allclose(f(Q[0], Q[1], 5), wave(Q[0], Q[1], 5), rtol=1e-14)
