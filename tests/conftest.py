@@ -5,7 +5,7 @@ compiled and not read from disk; hypothesis has no time limit.
 than a third of a second; the verifier runs after stages only (``make check``).  With ``--slow`` these tests run as well
 (``make cpus``).
 *Long* are the cases of tests marked ``long``, and of tests marked ``slow`` all but the first.
-``--long sample`` runs every sixteenth of all long cases, and all others (``make test``), and
+``--long sample`` runs every 24th of all long cases, and all others (``make test``), and
 ``--long rest`` the cases that this leaves out (``make long``); ``--long 1/3`` to ``3/3`` run every third one of them,
 and all that are not long (``.ci/run``, in turns).  Without it all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
@@ -35,7 +35,7 @@ settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.ge
 settings.load_profile("jitad")
 
 THIRDS = ("1/3", "2/3", "3/3")
-SAMPLED = 16                     # of this many cases of long tests, ``make test`` runs one
+SAMPLED = 24                     # of this many cases of long tests, ``make test`` runs one
 AS_USERS = 4                     # of this many tests at any level, ``.ci/run`` has one at the level of users
 EACH_PASS = 4                    # of this many tests, one verifies after each pass
 _as_users = pytest.StashKey[bool]()

@@ -71,6 +71,7 @@ def test_unknown_platforms() -> None:
             aot.build("f.so", exports(), cpu="i386")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_zig
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 (qemu-user) is not on the path")

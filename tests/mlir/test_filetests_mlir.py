@@ -44,6 +44,7 @@ def run(code: Compiled, name: str, args: list[Any]) -> list[Any]:
         raise exception(code.module.exceptions[status.args[0] - 1], (0, 0, 0, 0)) from None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_mlir
 def test_run_lines() -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -252,6 +253,40 @@ def test_products_of_loops_that_have_no_iteration(shape: tuple[int, int]) -> Non
     for n, m, p in itertools.product((-3, 0, 2), (-3, 0, 4, 14), (-2, 0, 9, 15)):
         try:
             expected = stepped_product(a, b, n, m, p)
+        except IndexError as e:
+            with pytest.raises(IndexError, match=str(e)):
+                compiled(a, b, n, m, p)
+        else:
+            assert compiled(a, b, n, m, p) == expected
+            assert compiled.value_and_grad(a, b, n, m, p)[0] == expected
+
+
+def scratch_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
+    total = 0.0
+    for i in range(n):
+        c = np.zeros(m)
+        for k in range(p):
+            for j in range(m):
+                c[j] += a[i, k] * b[k, j]
+        for j in range(m):
+            total += c[j] * j + 1.0
+    return total
+
+
+def whole_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
+    return scratch_product(a, b, a.shape[0], b.shape[1], p)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [scratch_product, whole_product])
+@pytest.mark.parametrize("shape", [(12, 12), (9, 4), (5, 0)])
+def test_sums_of_no_terms_need_no_elements(program: Callable[..., float], shape: tuple[int, int]) -> None:
+    """A product is smaller than the loops where these end behind the arrays, which is no error if there is no term."""
+    compiled, a, b = jit(program, grad=(0, 1)), np.ones((12, 12)), np.ones(shape)
+    assert "matmul" in str(jit(program).inspect("optimized", a, b, 2, 2, 2))
+    for n, m, p in itertools.product((0, 2, 20), (0, 4, 14), (-2, 0, 4, 9, 15)):
+        try:
+            expected = program(a, b, n, m, p)
         except IndexError as e:
             with pytest.raises(IndexError, match=str(e)):
                 compiled(a, b, n, m, p)

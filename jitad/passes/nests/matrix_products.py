@@ -344,7 +344,9 @@ class _Chunks:
             return
         before, behind = p.sums.preheader, p.sums.exit
         assert before is not None and before.term is not None and behind is not None
-        drop_guards(p.sums, self.regular.known[p.sums].trip)
+        if p.columns is not None and p.left.exact(self.known.trip) and \
+                p.right.exact(self.regular.known[p.columns].trip):       # so all sums are elements of the product
+            drop_guards(p.sums, self.regular.known[p.sums].trip)
         before.term = None
         b = Builder(before)
         b.jump(behind, [b.get(product, *at)])

@@ -9,8 +9,8 @@ that element, so it is one of ``c`` as it was ahead of the loops.  A sum may beg
         for k:
             for j: c[i, j] += a[i, k] * b[k, j]
 
-A product has the sums of no terms as well: they are what the sums begin with.  The loop over terms, and a loop over
-columns that has nothing but such sums, need no test whether there is a term.
+A product has the sums of no terms as well, if its sizes are those of the loops: they are what the sums begin with.  The
+loop over terms, and a loop over columns that has nothing but such sums, then need no test whether there is a term.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _drop(loop: Loop, trip: Value, unchanged: dict[Value, Value]) -> bool:
     """
     assert loop.preheader is not None
     block, ways = loop.preheader, [_passed(loop.exit_edge(), unchanged)]
-    while all(op.name in ("const", "lt") for op in block.ops):
+    while all(op.name in ("const", "lt", "le") or _passes_for_none(op, trip) for op in block.ops):
         sources = _sources(block)
         guard = sources[0] if len(sources) == 1 else None
         if guard is None or guard.term is None or guard.term.name != "branch" or \
@@ -231,6 +231,13 @@ def _drop(loop: Loop, trip: Value, unchanged: dict[Value, Value]) -> bool:
             return True
         block = guard
     return False
+
+
+def _passes_for_none(op: Op, trip: Value) -> bool:
+    """True for a check that the number of terms is not larger than an array, which holds if there is none."""
+    test = op.operands[0].op if op.name == "check" else None
+    return test is not None and test.name == "le" and test.operands[0] is trip and \
+        test.operands[1].op is not None and test.operands[1].op.name == "dim"
 
 
 def _sources(block: Block) -> list[Block]:
