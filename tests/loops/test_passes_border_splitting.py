@@ -56,6 +56,18 @@ def mean(x: Any, w: Any, h: int) -> Any:
     return out
 
 
+def whiles(x: Any, w: Any, h: int) -> Any:
+    """The window has two ends, which are tested each time, and before the first."""
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        s, j = w[0], max(0, i - h)
+        while j < len(x) and j <= i + h:
+            s += x[j] * (j - i)
+            j += 1
+        out[i] = s
+    return out
+
+
 def lags(x: Any, w: Any, h: int) -> Any:
     """One end only; the other is always there."""
     out = np.zeros(len(x))
@@ -144,7 +156,7 @@ def image(x: Any, w: Any, h: int) -> Any:
     return out.reshape(-1)
 
 
-PROGRAMS = [by_tests, bounded, nearest, mean, lags, ahead, backwards, around, shifted, pulled, triangle, image]
+PROGRAMS = [by_tests, bounded, nearest, mean, whiles, lags, ahead, backwards, around, shifted, pulled, triangle, image]
 
 
 @pytest.mark.slow
@@ -158,7 +170,7 @@ def test_values(f: Callable[..., Any]) -> None:
                 np.testing.assert_allclose(compiled(x, w, h), f(x, w, h), rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("f", [by_tests, bounded, nearest, mean, pulled], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [by_tests, bounded, nearest, mean, whiles, pulled], ids=lambda f: f.__name__)
 def test_nothing_wraps(f: Callable[..., Any]) -> None:
     """With integers near the ends of their range all windows are empty, or of one element."""
     compiled = jit(f)
@@ -181,7 +193,7 @@ def test_gradients(f: Callable[..., Any]) -> None:
     check_grads(compiled, (RNG.normal(size=12), RNG.normal(size=3), 2), order=1)
 
 
-@pytest.mark.parametrize("f", PROGRAMS[:8], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", PROGRAMS[:9], ids=lambda f: f.__name__)
 def test_the_interior_has_windows_of_one_length(f: Callable[..., Any]) -> None:
     """Its iterations are lanes."""
     text = jit(f).inspect("optimized", np.ones(40), np.ones(3), 1)

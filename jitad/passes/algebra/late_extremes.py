@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ...ir.builder import Builder
@@ -58,7 +58,7 @@ def late_extremes(order: list[Block], late: set[Value], read: Counter[Value], gi
     for block in order:
         for op in list(block.ops):
             pair = _pair(op, late, read) if op.block is block else None
-            if pair is not None and all(_may_be_minus_zero(x) <= set(given) for x in (pair.v, pair.t)):
+            if pair is not None and all(_may_be_minus_zero(x).keys() <= set(given) for x in (pair.v, pair.t)):
                 _pull(pair, read)
             if not late.isdisjoint(op.operands):
                 late.update(op.results)
@@ -69,7 +69,7 @@ def versions(func: Function, late_in: Callable[[Loop, list[Block]], set[Value]])
 
     Returns these numbers, by the head of the version.
     """
-    forest, found = loop_forest(func), dict[Loop, set[Value]]()
+    forest, found = loop_forest(func), dict[Loop, dict[Value, None]]()
     for loop in forest.loops:
         if loop.latch is not loop.head or loop.preheader is None or loop.exit is None or \
                 loop.head.term is None or loop.head.term.attrs.get("cold"):
@@ -78,12 +78,12 @@ def versions(func: Function, late_in: Callable[[Loop, list[Block]], set[Value]])
             if wanted := _wanted(loop, late_in(loop, [loop.head])):
                 found[loop] = wanted
     opened = forest.open_loops() if found else set()
-    return {_version(func, loop, wanted): wanted for loop, wanted in found.items() if loop not in opened}
+    return {_version(func, loop, wanted): set(wanted) for loop, wanted in found.items() if loop not in opened}
 
 
-def _wanted(loop: Loop, late: set[Value]) -> set[Value]:
+def _wanted(loop: Loop, late: set[Value]) -> dict[Value, None]:
     """The numbers from outside of a loop that must not be zero; none if nothing is gained or they are too many."""
-    late, read, wanted = set(late), counts(ops_of([loop.head])), set[Value]()
+    late, read, wanted = set(late), counts(ops_of([loop.head])), dict[Value, None]()
     for op in loop.head.ops:
         pair = _pair(op, late, read) if late else None
         if pair is not None:
@@ -91,10 +91,10 @@ def _wanted(loop: Loop, late: set[Value]) -> set[Value]:
         if not late.isdisjoint(op.operands):
             late.update(op.results)
     known = all(v.block is not loop.head and v.const is None for v in wanted)
-    return wanted if known and len(wanted) <= MOST else set()
+    return wanted if known and len(wanted) <= MOST else {}
 
 
-def _version(func: Function, loop: Loop, wanted: set[Value]) -> Block:
+def _version(func: Function, loop: Loop, wanted: Iterable[Value]) -> Block:
     """Copy a loop for numbers that are not zero; returns the head of the copy."""
     preheader, head, leave, entry = loop.preheader, loop.head, loop.exit, loop.entry_edge()
     assert preheader is not None and leave is not None and head.term is not None
@@ -163,13 +163,13 @@ def _extreme(op: Op) -> tuple[str, Value, Value] | None:
     return (TESTS[test.name == "lt"], x, y) if test.operands == [y, x] else None
 
 
-def _may_be_minus_zero(v: Value, depth: int = DEEP) -> set[Value]:
+def _may_be_minus_zero(v: Value, depth: int = DEEP) -> dict[Value, None]:
     """The values all of which are not zero only if ``v`` is not −0; itself if that does not follow from others."""
     if v.const is not None:
-        return {v} if v.const == 0 and math.copysign(1.0, v.const) < 0 else set()
+        return {v: None} if v.const == 0 and math.copysign(1.0, v.const) < 0 else {}
     op = v.op
     if op is None or not depth:
-        return {v}
+        return {v: None}
     if op.name == "add":                                  # −0 is the sum of −0 and −0 alone
         return min((_may_be_minus_zero(x, depth - 1) for x in op.operands), key=lambda found: _rank(found, op.block))
     if op.name == "sub":                                  # and the difference of −0 and +0
@@ -177,12 +177,12 @@ def _may_be_minus_zero(v: Value, depth: int = DEEP) -> set[Value]:
     if op.name == "select":
         return _may_be_minus_zero(op.operands[1], depth - 1) | _may_be_minus_zero(op.operands[2], depth - 1)
     if op.name == "cast" and isinstance(t := op.operands[0].type, Scalar) and (t.is_int or t.is_bool):
-        return set()
+        return {}
     if op.name == "mul" and op.operands[0] is op.operands[1] or op.name in ("abs", "exp"):
-        return set()
-    return {v}
+        return {}
+    return {v: None}
 
 
-def _rank(found: set[Value], block: Block | None) -> tuple[int, int]:
+def _rank(found: Collection[Value], block: Block | None) -> tuple[int, int]:
     """Values from outside of a block come before its own."""
     return sum(v.block is block for v in found), len(found)

@@ -14,6 +14,7 @@ loop has the same length in all iterations and no test, so that these become lan
 is not moved steps by one, in innermost loops as well.  There a maximum or minimum is the operand that it takes behind a
 border near the start of the loop, or before one near its end, a comparison is what it is there, and a remainder is its
 first operand but for a multiple of the second.  What is near the end contains the trip count, as ``n`` in the example.
+What is tested ahead of a window, whether it has an element, is decided there too, or is the sign of a distance.
 
 The borders are computed without wrapping, as sums of a few values that are small; if a program's own integers are not,
 all iterations are those of the first part.
@@ -63,7 +64,8 @@ class _Borders:
 
     ``taken``: the operand that a maximum or minimum is there, or what a comparison is.  ``multiples``: what a remainder
     takes away there.  ``fixed``: the forms of sums that are the same in all its iterations, as the distance of a
-    window's ends.  ``outside``: the values from outside that are compared.
+    window's ends.  ``distances``: those of the operands of comparisons, whether a window has any element.  ``outside``:
+    the values from outside that are compared.
     """
 
     first: list[Affine] = field(default_factory=list)
@@ -71,6 +73,7 @@ class _Borders:
     taken: dict[Value, Value | bool] = field(default_factory=dict)
     multiples: dict[Value, Affine] = field(default_factory=dict)
     fixed: dict[Value, Affine] = field(default_factory=dict)
+    distances: dict[Value, Affine] = field(default_factory=dict)
     outside: dict[Value, None] = field(default_factory=dict)
 
 
@@ -130,7 +133,24 @@ class _Finder:
             if op.result.type == I64 and self._is_outside(form) and not all(
                     self._is_outside(self.forms.of(v)) for v in op.operands):
                 self.found.fixed[op.result] = form
+        if gains:
+            self._take_guards(windows)
         return self.found if gains else None
+
+    def _take_guards(self, windows: list[Loop]) -> None:
+        """Decide, or compare once, what is tested ahead of windows."""
+        sources = {e.block: b for b in self.loop.blocks if b.term is not None for e in b.term.edges}
+        guards = [sources.get(child.preheader) for child in windows if child.preheader is not None]
+        tests = _conditions(b for b in guards if b is not None)
+        for op in (v.op for v in tests if v.op is not None and v.op.name in ORDERS and v not in self.found.taken):
+            x, y = map(self.forms.of, op.operands)
+            if op.operands[0].type != I64 or op.block not in self.loop.blocks:
+                continue
+            if not self._is_outside(x.minus(y)):
+                self._take(op)
+            elif _is_flat(x) and _is_flat(y) and all(self._is_outside(f.without(self.known.iv)) for f in (x, y)):
+                self.found.distances[op.result] = x.minus(y)
+                self.found.outside |= dict.fromkeys(v for f in (x, y) for v, _ in f.terms if v is not self.known.iv)
 
     def _of_neighbours(self) -> _Borders | None:
         """The borders of an innermost loop, at which indices are moved or wrap, if ``peel`` would leave some.
@@ -273,6 +293,7 @@ class _Splitting(LoopParts):
         carried = self.part(b, self.loop.head, self.latch, carried, begin)
         fixed = {values[v]: value_of(b, form) for v, form in borders.fixed.items()}
         amounts = {v: value_of(b, form) for v, form in borders.multiples.items()}
+        distances = {v: [value_of(b, form), b.const(0)] for v, form in borders.distances.items()}
         for copy, first, to, known in ((interior, begin, end, implied), (last, end, trip, [])):
             self.count_from(first, copy)
             carried = self.part(b, copy[self.loop.head], copy[self.latch], carried, b.sub(to, first), known)
@@ -280,6 +301,9 @@ class _Splitting(LoopParts):
         for v in borders.multiples:
             if (op := values[v].op) is not None:
                 op.name, op.operands, op.attrs = "sub", [op.operands[0], amounts[v]], {}
+        for v, operands in distances.items():
+            if (op := values[v].op) is not None:
+                op.operands = operands
         taken = {values[v]: x if isinstance(x, bool) else values.get(x, x) for v, x in borders.taken.items()}
         self._take(interior, {**fixed, **taken})
 
@@ -319,7 +343,12 @@ def _needed(blocks: set[Block]) -> set[Value]:
 
     Checks are left to ``loop_versioning``.
     """
-    found = {v for b in blocks for op in b.ops for v in op.results if v.type == I64}
+    return {v for b in blocks for op in b.ops for v in op.results if v.type == I64} | _conditions(blocks)
+
+
+def _conditions(blocks: Iterable[Block]) -> set[Value]:
+    """The conditions of branches and selections, with what these consist of."""
+    found: set[Value] = set()
     todo = [op.operands[0] for b in blocks for op in b.all_ops() if op.name in ("branch", "select")]
     while todo:
         v = todo.pop()
