@@ -72,7 +72,7 @@ def nearest(a: Any, b: Any) -> Any:
         for j in range(4):
             for k in range(b.shape[0]):
                 if b[k, 0] > 0.0:
-                    t = b[k, 0] + a[i, j]
+                    t = b[k, 0] * (i + 1) + 0.1 * j
                     if 0.0 < t < c[i, j]:
                         c[i, j] = t
     return c
