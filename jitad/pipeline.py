@@ -252,7 +252,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "interchange", _on_nests(lambda module: interchange(module, derived=False))),
     ("adjoint", "initial_loads", _then(initial_loads, _SIMPLIFY)),
     ("adjoint", "zero_init_elimination", _then(first_loads, _SIMPLIFY)),
-    ("adjoint", "matrix_products", _on_nests(matrix_products)),
+    ("adjoint", "matrix_products", _then(matrix_products, _SIMPLIFY, _LICM, _DCE, Step(overwritten_stores))),
     ("adjoint", "loop_idioms", _then(loop_idioms, _SIMPLIFY, _DCE)),                # rows of products are copied now
     ("adjoint", "packing", _then(packing, _SIMPLIFY, _CSE)),
     ("adjoint", "privatisation", _then(privatisation, _DCE)),

@@ -277,8 +277,20 @@ def whole_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
     return scratch_product(a, b, a.shape[0], b.shape[1], p)
 
 
+def placed_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
+    total, c = 0.0, np.ones(m)
+    for i in range(a.shape[0]):
+        for j in range(min(m, b.shape[1])):
+            c[j] = 0.0
+            for k in range(p):
+                c[j] += a[i, k] * b[k, j]
+        for j in range(m):
+            total += c[j] * j + 1.0
+    return total
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [scratch_product, whole_product])
+@pytest.mark.parametrize("program", [scratch_product, whole_product, placed_product])
 @pytest.mark.parametrize("shape", [(12, 12), (9, 4), (5, 0)])
 def test_sums_of_no_terms_need_no_elements(program: Callable[..., float], shape: tuple[int, int]) -> None:
     """A product is smaller than the loops where these end behind the arrays, which is no error if there is no term."""

@@ -100,9 +100,11 @@ def scalar_promotion(module: Module) -> bool:
                               for e in _elements(forest, loop)[1] for pair in (*e.pairs, *_later_pairs(loop, e))])
         promoted, waiting = _promote_all(forest, loops, apart, set())
         changed |= promoted
-        while waiting and promoted:                # what an inner loop no longer accesses may be next
+        while waiting:                             # what an inner loop no longer accesses may be next
             inside = _in_bounds(func, waiting)
             promoted, waiting = _promote_all(forest, loops, apart, inside) if inside else (False, [])
+            changed |= promoted
+            waiting = waiting if promoted else []
     return changed
 
 

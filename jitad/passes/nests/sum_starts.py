@@ -23,7 +23,7 @@ from ...ir.expression_keys import same
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
-from ..analysis.cfg import passes_on, set_term
+from ..analysis.cfg import set_term
 from ..analysis.loops import Loop, counted
 from .factors import Factor, of_size
 from .regular import Regular
@@ -245,9 +245,23 @@ def _sources(block: Block) -> list[Block]:
 
 
 def _passed(edge: Edge, known: dict[Value, Value]) -> Passed:
-    """The block to which control goes behind blocks that only pass values on, and what it receives."""
-    while passes_on(edge.block) and len(_sources(edge.block)) == 1:
+    """The block to which control goes behind blocks that only pass values on, or store what is there, and what it
+    receives."""
+    while len(_sources(edge.block)) == 1 and edge.block.term is not None and edge.block.term.name == "jump":
         known = {**known, **{p: known.get(a, a) for p, a in edge.passed() if a is not None}}
-        assert edge.block.term is not None
+        if not all(_stores_again(op, known) for op in edge.block.ops):
+            break
         edge = edge.block.term.edges[0]
     return edge.block, [known.get(a, a) for a in edge.args]
+
+
+def _stores_again(op: Op, known: dict[Value, Value]) -> bool:
+    """True if an op stores to an element what an op just ahead has stored there; ``known`` has what the values are."""
+    array = known.get(op.operands[0], op.operands[0]) if op.name == "set" else None
+    earlier = array.op if array is not None else None
+    if array is None or earlier is None or earlier.name != "set" or \
+            not all(map(same, earlier.operands[2:], op.operands[2:])):
+        return False
+    a, b = earlier.operands[1], known.get(op.operands[1], op.operands[1])
+    known[op.result] = array
+    return a is b or a.const is not None and repr(a.const) == repr(b.const)
