@@ -289,13 +289,25 @@ def placed_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
     return total
 
 
+def short_product(a: Any, b: Any, n: int, m: int, p: int) -> float:
+    """What the sums are stored in may be too short, which is no error if there is no term."""
+    total, kept = 0.0, np.zeros(40)
+    for i in range(a.shape[0]):
+        c = np.zeros(m)
+        for k in range(p):
+            for j in range(b.shape[1]):
+                c[j] += a[i, k] * b[k, j]
+        total += np.sum(c) + kept[i]
+    return total
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [scratch_product, whole_product, placed_product])
+@pytest.mark.parametrize("program", [scratch_product, whole_product, placed_product, short_product])
 @pytest.mark.parametrize("shape", [(12, 12), (9, 4), (5, 0)])
 def test_sums_of_no_terms_need_no_elements(program: Callable[..., float], shape: tuple[int, int]) -> None:
     """A product is smaller than the loops where these end behind the arrays, which is no error if there is no term."""
     compiled, a, b = jit(program, grad=(0, 1)), np.ones((12, 12)), np.ones(shape)
-    assert "matmul" in str(jit(program).inspect("optimized", a, b, 2, 2, 2))
+    assert ("matmul" in jit(program).inspect("optimized", a, b, 2, 2, 2)) is (program is not short_product)
     for n, m, p in itertools.product((0, 2, 20), (0, 4, 14), (-2, 0, 4, 9, 15)):
         try:
             expected = program(a, b, n, m, p)

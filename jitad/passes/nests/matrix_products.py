@@ -346,7 +346,7 @@ class _Chunks:
         assert before is not None and before.term is not None and behind is not None
         if p.columns is not None and p.left.exact(self.known.trip) and \
                 p.right.exact(self.regular.known[p.columns].trip):       # so all sums are elements of the product
-            drop_guards(p.sums, self.regular.known[p.sums].trip)
+            drop_guards(self.regular, p.sums)
         before.term = None
         b = Builder(before)
         b.jump(behind, [b.get(product, *at)])

@@ -24,7 +24,8 @@ from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import Array
 from ...ir.uses import ops_of, users
 from ..analysis.cfg import set_term
-from ..analysis.loops import Loop, counted
+from ..analysis.loops import Loop
+from ..analysis.sizes import Sizes
 from .factors import Factor, of_size
 from .regular import Regular
 
@@ -168,8 +169,8 @@ def _joined(regular: Regular, array: Value) -> set[Value | None]:
 Passed = tuple[Block, list[Value]]
 
 
-def drop_guards(sums: Loop, trip: Value) -> None:
-    """Enter ``sums``, which has ``trip`` iterations, without a test, if the way around passes what the sums begin with.
+def drop_guards(regular: Regular, sums: Loop) -> None:
+    """Enter ``sums`` without a test whether it has an iteration, if the way around passes what the sums begin with.
 
     ::
 
@@ -178,25 +179,31 @@ def drop_guards(sums: Loop, trip: Value) -> None:
               … sum from c[j]                becomes          … sum from c[j]
               … set(c, sum, j)                                … set(c, sum, j)
     """
-    columns = sums.parent
+    columns, trip = sums.parent, regular.known[sums].trip
     start = sums.entry_edge().args[1]
     if _drop(sums, trip, dict.fromkeys(sums.exit_edge().args, start)) or columns is None:
         return
-    unchanged = _unchanged(columns, sums, start)
+    unchanged = _unchanged(regular, columns, sums, start)
     if unchanged is not None:
         _drop(columns, trip, unchanged)
 
 
-def _unchanged(columns: Loop, sums: Loop, start: Value) -> dict[Value, Value] | None:
-    """The array that a loop over columns leaves, and what it begins with, if it only has the sums of its elements."""
-    known, latch = counted(columns), columns.latch
-    if known is None or columns.exit is None or len(columns.head.params) != 2 or latch is None or latch.term is None:
+def _unchanged(regular: Regular, columns: Loop, sums: Loop, start: Value) -> dict[Value, Value] | None:
+    """The array that a loop over columns leaves, and what it begins with, if it only has the sums of its elements.
+
+    It has all these elements, whether the index of one is checked in ``sums`` or not.
+    """
+    known, latch = regular.known[columns], columns.latch
+    if columns.exit is None or len(columns.head.params) != 2 or latch is None or latch.term is None:
         return None
     array = columns.head.params[1 - known.iv.index]
     left, begins = columns.back_edge().args[array.index], columns.entry_edge().args[array.index]
     store = left.op
     if store is None or store.name != "set" or store.operands[0] is not array or \
             store.operands[1] not in (q for q, _ in sums.exit_edge().passed()):
+        return None
+    trips, sizes = {k.iv: k.trip for k in regular.known.values()}, Sizes(columns.head.func)
+    if not all(at in trips and sizes.are_same((array, axis), trips[at]) for axis, at in enumerate(store.operands[2:])):
         return None
 
     def is_load(op: Op | None) -> bool:
@@ -245,8 +252,7 @@ def _sources(block: Block) -> list[Block]:
 
 
 def _passed(edge: Edge, known: dict[Value, Value]) -> Passed:
-    """The block to which control goes behind blocks that only pass values on, or store what is there, and what it
-    receives."""
+    """Where control goes behind blocks that only pass values on, or store what is there, and what is passed there."""
     while len(_sources(edge.block)) == 1 and edge.block.term is not None and edge.block.term.name == "jump":
         known = {**known, **{p: known.get(a, a) for p, a in edge.passed() if a is not None}}
         if not all(_stores_again(op, known) for op in edge.block.ops):
