@@ -21,7 +21,7 @@ from ...ir.expression_keys import same
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS, TRANSCENDENTAL
 from ...ir.types import Array, Scalar
-from ..analysis.cfg import is_pure, substitute
+from ..analysis.cfg import is_pure
 from ..analysis.loops import Loop, always_runs
 from .filled_nests import Nest, Nests
 
@@ -35,9 +35,11 @@ def array_contraction(module: Module) -> bool:
 
 
 def _of_function(func: Function) -> bool:
-    found = False
-    for store in [op for op in func.all_ops() if op.name == "set" and isinstance(op.operands[1].type, Scalar)]:
-        search = _Search(func)
+    stores = [op for op in func.all_ops() if op.name == "set" and isinstance(op.operands[1].type, Scalar)]
+    if not stores:
+        return False
+    search, found = _Search(func), False
+    for store in stores:
         nest = search.nest(store)
         load = search.load(nest) if nest is not None else None
         if nest is not None and load is not None:
@@ -132,13 +134,24 @@ class _Search(Nests):
             op.block = block
         self._read_in_place(found[0], load, copies)
         block.ops[at:at + 1] = copies
-        substitute(self.func, {load.result: values.get(nest.store.operands[1], nest.store.operands[1])})
+        self._take(load, values.get(nest.store.operands[1], nest.store.operands[1]))
+        for op in copies:
+            for v in op.operands:
+                self.readers.setdefault(v, []).append(op)
         store = nest.store
         assert store.block is not None
-        for op in store.block.all_ops():
-            op.replace_uses({store.result: store.operands[0]})
         store.block.ops.remove(store)
+        self._take(store, store.operands[0])
         return True
+
+    def _take(self, old: Op, new: Value) -> None:
+        """Let what reads the result of an op that is gone read ``new``; ``readers`` stays right."""
+        for v in dict.fromkeys(old.operands):
+            self.readers[v] = [op for op in self.readers[v] if op is not old]
+        readers = self.readers.pop(old.result, [])
+        for op in dict.fromkeys(readers):
+            op.replace_uses({old.result: new})
+        self.readers.setdefault(new, []).extend(readers)
 
     def _read_in_place(self, loops: list[Loop], load: Op, copies: list[Op]) -> None:
         """Read the elements of an array that the consumer updates from what it has now, if it is only these.

@@ -34,20 +34,18 @@ def loop_idioms(module: Module) -> bool:
 
 def _of_function(func: Function) -> bool:
     stores = [op for op in func.all_ops() if op.name == "set" and isinstance(op.operands[1].type, Scalar)]
-    search = _Search(func) if stores else None
-    nests = [nest for store in stores if search is not None and (nest := search.filling(store)) is not None]
+    if not stores:
+        return False
+    search = _Search(func)
+    nests = [nest for store in stores if (nest := search.filling(store)) is not None]
     if not nests:
         return False
     long = _LongEnough(func, nests)
     long.run()
-    found = False
-    for store in (nest.store for nest in nests if nest.store not in long.wanted or nest.store in long.proved):
-        search = _Search(func)                               # of what the nests ahead have become
-        nest = search.filling(store)
-        if nest is not None:
-            search.rewrite(nest)
-            found = True
-    return found
+    chosen = [nest for nest in nests if nest.store not in long.wanted or nest.store in long.proved]
+    for nest in chosen:                                      # each changes nothing in the nest of another one
+        search.rewrite(nest)
+    return bool(chosen)
 
 
 def _source(nest: Nest) -> tuple[Value, list[Value]] | None:
