@@ -48,29 +48,31 @@ from .passes.buffers.loop_idioms import loop_idioms
 from .passes.buffers.own_starts import own_starts
 from .passes.buffers.slice_loops import slice_loops
 from .passes.buffers.table_starts import table_starts
+from .passes.choices.extreme_places import extreme_places
+from .passes.choices.extreme_reductions import extreme_reductions
+from .passes.choices.last_choice import last_choice
+from .passes.choices.unread_choices import unread_choices
 from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.code_hoisting import code_hoisting
 from .passes.cleanup.common_arithmetic import common_arithmetic
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
+from .passes.cleanup.powers import powers
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.similar_loops import similar_loops
 from .passes.cleanup.simplify import simplify
 from .passes.induction.border_splitting import border_splitting
-from .passes.induction.extreme_places import extreme_places
-from .passes.induction.extreme_reductions import extreme_reductions
+from .passes.induction.break_bounds import break_bounds
 from .passes.induction.index_set_splitting import index_set_splitting
 from .passes.induction.induction_variables import induction_variables
 from .passes.induction.invariant_tables import invariant_tables
-from .passes.induction.last_choice import last_choice
 from .passes.induction.loop_bounds import loop_bounds
 from .passes.induction.loop_counters import loop_counters
 from .passes.induction.residue_classes import residue_classes
 from .passes.induction.strength_reduction import strength_reduction
 from .passes.induction.stride_versioning import stride_versioning
 from .passes.induction.triangle_blocks import triangle_blocks
-from .passes.induction.unread_choices import unread_choices
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
 from .passes.loops.condition_pre import condition_pre
@@ -214,6 +216,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "unroll", Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
+    ("adjoint", "break_bounds", _then(break_bounds, _SIMPLIFY, _CSE)),
     ("adjoint", "index_bounds", _then(index_bounds, _SIMPLIFY)),
     ("adjoint", "index_set_splitting", _then(index_set_splitting, _SIMPLIFY, _CSE)),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
@@ -282,6 +285,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "condition_pre", Step(condition_pre)),
     ("optimized", "repeated_sums", _then(repeated_sums, _ALGEBRA, _CSE, _SIMPLIFY, _DCE, fastmath=True)),
     ("optimized", "unread_choices", _then(unread_choices, _SIMPLIFY, _DCE)),
+    ("optimized", "powers", _then(powers, _CSE, fastmath=True)),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
@@ -327,6 +331,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "correlated_branches", Step(_nest_joins)),
     ("optimized", "branch_fusion", _then(branch_fusion, _CSE, _SIMPLIFY)),
     ("optimized", "if_conversion", Step(if_conversion)),
+    ("optimized", "scalar_promotion", Step(scalar_promotion)),
     ("optimized", "safe_arguments", _then(safe_arguments, _CSE)),
     ("optimized", "check_strips", Step(check_strips)),
     ("optimized", "stride_specialise", Step(stride_specialise)),

@@ -32,7 +32,7 @@ from ..planning.one_of_two import one_of_two
 from ..planning.recurrences import products_beside, recurrences
 from ..planning.row_accesses import accesses_rows
 from ..planning.shared_conditions import shared_conditions
-from ..planning.small_integers import small_integers
+from ..planning.small_integers import small_integers, truncated_float
 from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
 from . import control
@@ -148,7 +148,10 @@ class FunctionLowering(FunctionBuilder):
             x = op.operands[0]
             self.values[op.result] = casts.truncated(self, dtype_of(x.type), self.scalar(x))
         elif op in self.small:
-            self.values[op.result] = casts.of_small_integer(self, self.scalar(op.operands[0]))
+            whole = op.operands[0]
+            part = truncated_float(whole) if casts.rounds_by_instruction(self) else None
+            self.values[op.result] = casts.of_small_integer(self, self.scalar(whole)) if part is None else \
+                casts.integer_part(self, self.scalar(part))
         elif op in self.shared:
             self.values[op.result] = self._by_mask(op)
         elif op in self.ends:

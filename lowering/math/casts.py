@@ -76,3 +76,14 @@ def of_small_integer(e: Emitter, x: str) -> str:
     """Convert an i64 of at most 50 bits to f64 by its bits."""
     bits = e.code.arith("add", "i64", x, str(struct.unpack("<q", struct.pack("<d", BIASED))[0]))
     return e.code.arith("fsub", "double", e.code.cast("bitcast", "i64", bits, "double"), types.literal(BIASED, F64))
+
+
+def rounds_by_instruction(e: Emitter) -> bool:
+    """True if ``integer_part`` is one instruction: SSE 4.1 comes with vectors of 256 bits at the latest."""
+    return e.target.triple.startswith("x86_64") and e.target.vector_bits >= 256
+
+
+def integer_part(e: Emitter, x: str) -> str:
+    """Convert an f64 that is in range to i64 and back, without leaving its register.  A negative zero becomes zero."""
+    truncate = e.writer.declare("llvm.trunc.f64", "double", "double")
+    return e.code.arith("fadd", "double", e.code.call("double", truncate, ("double", x)), types.literal(0.0, F64))

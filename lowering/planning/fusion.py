@@ -384,7 +384,7 @@ class _Planner:
             if not isinstance(v.type, Array):
                 continue
             if v not in lazy:
-                if find(v) is root and not (v is target and self._fits_buffer(v, op.result)):
+                if find(v) is root and not (v is target and same_axes(v, op.result)):
                     return False
             elif root in map(find, self.plan.leaves(v)):
                 inner = v.op

@@ -64,3 +64,9 @@ def _bits(v: Value, counters: set[Value], indices: set[Value], depth: int = 4) -
     if op.name == "cast" and isinstance(t := op.operands[0].type, Scalar) and (t.is_bool or t.is_int and t.bits <= 32):
         return 32
     return 64
+
+
+def truncated_float(whole: Value) -> Value | None:
+    """The float64 whose integer part a small integer is."""
+    op = whole.op
+    return op.operands[0] if op is not None and op.name == "cast" and op.operands[0].type == F64 else None

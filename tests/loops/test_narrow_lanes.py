@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -123,3 +125,25 @@ def test_loops_that_divide_keep_vectors(monkeypatch: pytest.MonkeyPatch) -> None
     text = jit(shares).inspect("optimized", *args)
     assert "f64[16]" in text
     assert "cold = True" not in text
+
+
+def nearest(x: Any, y: Any, cx: Any, cy: Any) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        best = np.float32(1e30)
+        for c in range(len(cx)):
+            dx, dy = x[i] - cx[c], y[i] - cy[c]
+            d = dx * dx + dy * dy
+            if d < best:
+                best = d
+        total += best
+    return total
+
+
+def test_the_least_of_float32_stays_in_registers() -> None:
+    """Its comparison has another type: the array of the lanes is replaced in place all the same."""
+    rng = np.random.default_rng(2)
+    args = [rng.normal(size=n).astype(np.float32) for n in (70, 70, 9, 9)]
+    f = jit(nearest)
+    assert math.isclose(f(*args), nearest(*args), rel_tol=1e-6)
+    assert re.search(r"fcmp .*<16 x float>", f.inspect("llvm", *args))

@@ -164,3 +164,23 @@ def test_the_error_of_the_first_failing_access() -> None:
         f(A[0], 1)
     with pytest.raises(IndexError, match="size 0|size 3"):
         f(A[0][:0], 5)
+
+
+def pairs(x: Any, w: Any) -> float:
+    """Both sides of the branch load the same elements; their cotangents are added to two elements of one array."""
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            if x[i] > x[j]:
+                total += w[i] * w[j] * (x[i] - x[j])
+            else:
+                total += 2.0 * w[i] * w[j] * (x[j] - x[i])
+    return total
+
+
+def test_cotangents_of_both_sides_of_a_branch_are_carried() -> None:
+    gradient = jit(pairs, grad=(0, 1))
+    check_grads(gradient, (A[0], A[1]), order=1, modes=("rev",))
+    text = gradient.grad.inspect("optimized", A[0], A[1])
+    loops = [block for block in text.split("\n\n") if block.startswith("^") and "branch" in block and "select" in block]
+    assert [block.count("add_at") for block in loops if "add_at" in block] == [2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import subprocess
@@ -68,3 +69,22 @@ def test_without_avx512(cpu: str) -> None:
 @pytest.mark.slow
 def test_here() -> None:
     run()
+
+
+def fractions(x: Any, table: Any) -> Any:
+    """What is left of numbers that are in range, in place, of either sign and with both zeros."""
+    out = np.zeros((len(x), 2))
+    for i in range(len(x)):
+        k = int(x[i])
+        out[i, 0] = table[k] + (x[i] - k)
+        out[i, 1] = math.copysign(1.0, float(k))
+    return out
+
+
+def test_integer_parts_in_range() -> None:
+    x = np.array([0.0, -0.0, 0.25, -0.25, 0.999999, -0.999999, 1.0, -1.0, 7.5, -7.5, 8.0 - 2.0**-50, -8.0 + 2.0**-50])
+    table = np.arange(8.0)
+    np.testing.assert_array_equal(jit(fractions)(x, table), fractions(x, table))
+    for beyond in (8.0, -9.0, 2.0**52, -(2.0**62), 1e300, math.nan):
+        with pytest.raises((IndexError, OverflowError, ValueError)):
+            jit(fractions)(np.append(x, beyond), table)

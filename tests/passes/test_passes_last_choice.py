@@ -10,7 +10,7 @@ import pytest
 
 from jitad import jit, jvp
 from jitad.ir.text.parser import parse_module
-from jitad.passes.induction.last_choice import last_choice
+from jitad.passes.choices.last_choice import last_choice
 
 NEAREST = """
 derived @f.vjp.0 = vjp @f wrt (0,)

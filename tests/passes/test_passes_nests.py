@@ -464,3 +464,39 @@ def test_products_that_are_scaled(form: Any) -> None:
     bars, others = (jit(loss, grad=(0, 1), fastmath=f).grad(x, mean) for f in (True, False))
     for bar, other in zip(bars, others):
         np.testing.assert_allclose(bar, other, rtol=1e-9, atol=1e-12)
+
+
+def from_the_second(a: Any, b: Any) -> Any:
+    """The index is the number of the next iteration."""
+    c = np.zeros((a.shape[0], b.shape[1]))
+    for k in range(1, a.shape[1]):
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+    return c
+
+
+def rows_from_the_second(a: Any, b: Any) -> Any:
+    total = np.zeros(b.shape[1])
+    for k in range(1, len(b)):
+        for j in range(b.shape[1]):
+            total[j] += b[k, j] * a[0, k]
+    return total
+
+
+def sums_from_the_second(a: Any, b: Any) -> float:
+    s = 0.0
+    for k in range(1, len(b)):
+        for j in range(b.shape[1]):
+            s += b[k, j] * a[0, j]
+    return s
+
+
+@pytest.mark.parametrize("form", [from_the_second, rows_from_the_second, sums_from_the_second])
+def test_loops_that_begin_at_one(form: Any) -> None:
+    rng = np.random.default_rng(7)
+    for n in (1, 2, 20):
+        a, b = rng.normal(size=(n, n)), rng.normal(size=(n, n))
+        np.testing.assert_allclose(jit(form)(a, b), form(a, b), rtol=1e-13, atol=1e-13)
+        check_grads(jit(lambda a, b: np.sum(form(a, b) ** 2), grad=(0, 1)), (a[:3], b[:, :3]) if n == 2 else (a, b),
+                    order=1, modes=("rev",))

@@ -29,8 +29,8 @@ LAYERS = (("errors", "disk_store", "locks", "compiler_threads"), ("ir",), ("sema
 FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "matmul", "loops", "function",
                        "python", "jit", "gpu", "simulator", "aot"),
-    "jitad.passes": ("analysis", "memory", "buffers", "cleanup", "shapes", "induction", "branches", "loops", "nests",
-                     "algebra", "vectorise", "parallel")}
+    "jitad.passes": ("analysis", "memory", "buffers", "cleanup", "shapes", "induction", "choices", "branches", "loops",
+                     "nests", "algebra", "vectorise", "parallel")}
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}

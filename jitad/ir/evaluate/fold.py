@@ -67,6 +67,17 @@ def _constant(name: str, vs: Sequence[Value], xs: list[Any]) -> Known:
     return None
 
 
+def integer(name: str, xs: Sequence[Any], t: Scalar) -> Any:
+    """The result of an op on integers or bools ``xs`` of type ``t``; None if the op has no rule for them."""
+    if name in _COMPARE:
+        return bool(_COMPARE[name](*xs))
+    if name in _ON_BITS and name not in ("shl", "shr"):
+        return t.np.type(_ON_BITS[name](*(t.np.type(x) for x in xs))).item()
+    if name == "not" and t.is_bool:
+        return not xs[0]
+    return wrap(_INT[name](*xs), t) if t.is_int and name in _INT else None
+
+
 def _is(c: Any, number: float) -> bool:
     return c is not None and c == number and not (c == 0 and math.copysign(1, c) < 0)
 

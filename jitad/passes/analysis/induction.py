@@ -116,8 +116,9 @@ def learn_head(loop: Loop, paths: list[BackPath], incoming: Incoming, ranges: Ra
                 break
         else:
             _learn_tested(p, start, paths, loop, ranges, prover)
-            _learn_remainder(p, start, _alternatives([w.args[p.index] for w in paths], loop, incoming), loop, ranges,
-                             prover)
+            following = _alternatives([w.args[p.index] for w in paths], loop, incoming)
+            _learn_remainder(p, start, following, loop, ranges, prover)
+            _learn_growth(p, start, following, ranges)
 
 
 def _learn_remainder(p: Value, start: Value, values: set[Value], loop: Loop, ranges: Ranges, prover: Prover) -> None:
@@ -130,6 +131,33 @@ def _learn_remainder(p: Value, start: Value, values: set[Value], loop: Loop, ran
         prover.assume(form)
         if prover.proves(size.plus(Affine(-1))) and prover.proves(_short_of(first, size, 1, 1)):
             prover.assume(_short_of(form, size, 1, 1))
+
+
+def _learn_growth(p: Value, start: Value, following: set[Value], ranges: Ranges) -> None:
+    """Add that ``p``, which a test bounds from above, does not get below its start, if it only grows from there.
+
+    A step down a tree is such a value: ``node = 2 * node + 1`` in ``while node < leaves``.
+    """
+    low, high = ranges.interval(p)
+    first = ranges.interval(start)[0]
+    if low >= first or high > FAR or first < -FAR:
+        return
+    _forget(following, p, ranges)                              # what has been found without the bounds
+    ranges.intervals[p] = first, high
+    if not all(ranges.interval(v)[0] >= first for v in following - {p}):
+        _forget(following, p, ranges)
+        ranges.intervals[p] = low, high
+
+
+def _forget(values: set[Value], p: Value, ranges: Ranges) -> None:
+    """Drop the intervals of ``values`` and of what they are computed from, up to ``p``."""
+    todo, seen = list(values - {p}), {p}
+    while todo:
+        v = todo.pop()
+        if v not in seen and v.type == I64:
+            seen.add(v)
+            ranges.intervals.pop(v, None)
+            todo += v.op.operands if v.op is not None and len(seen) < LONGEST else []
 
 
 def _learn_interval(p: Value, start: Value, paths: list[BackPath], loop: Loop, incoming: Incoming, ranges: Ranges
@@ -265,7 +293,7 @@ def back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
         return
     condition, truth = term.operands[0], term.edges[0] is edge
     signal = _signal(condition, latch)
-    if signal is None:
+    if signal is None or not any(_is_number(e.argument(signal)) for e in incoming[latch]):
         yield BackPath(edge.args, _implied(condition, truth) + _on_the_way(latch, loop, ways))
         return
     for e in incoming[latch]:
@@ -328,6 +356,12 @@ def _signal(condition: Value, latch: Block) -> Value | None:
     if op is not None and op.name == "lt" and op.operands[0].owner is latch and op.operands[1].const is not None:
         return op.operands[0]
     return None
+
+
+def _is_number(v: Value | None) -> bool:
+    """True for a constant, and for a choice of one: only those may be the numbers of exits."""
+    return v is None or v.const is not None or v.op is not None and v.op.name == "select" and \
+        any(x.const is not None for x in v.op.operands[1:])
 
 
 def _repeats_if(v: Value, condition: Value, truth: bool) -> list[tuple[Value, bool]] | None:

@@ -13,5 +13,6 @@ Files, in reading order::
     inline              small functions, and those called once
     similar_loops       the similar loops of a long function, merged into a function that is called
     base_case_inlining  the base case of a recursion, tested by the caller
+    powers              of constants and by half an odd number, under fast math
     common_arithmetic   what both sides of a branch compute, moved ahead of it and behind the join
 """

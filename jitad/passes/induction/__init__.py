@@ -9,14 +9,11 @@ Files, in reading order::
     index_set_splitting  loops that treat one iteration apart, in three parts, or those before a border, in two
     border_splitting     loops over windows that are cut off at the ends, in three parts
     loop_bounds          conditions on a counter, moved into the bounds of its loop
+    break_bounds         conditions on a counter that end its loop, moved into its bound
     residue_classes      loops that act in one residue class of the counter, as chequerboards do, step by the modulus
     invariant_tables     what an inner loop computes alike each time, computed once ahead of the loop around
     stride_versioning    loops that step by a value known at run time, counted and without checks if it is positive
     triangle_blocks      recurrences over the rows of a triangle, 16 of which begin together
     triangles            its part that finds them
-    last_choice          the iteration from which a chosen value comes, before differentiation
-    unread_choices       the carried value instead, where nothing else needs the iteration, after differentiation
-    extreme_places       where smallest and largest values are, looked for in a loop behind
-    extreme_reductions   smallest and largest values as reductions, which become vectors
     strength_reduction   indices that are stepped themselves; one of the last passes
 """

@@ -69,13 +69,13 @@ def _narrow_some(func: Function) -> bool:
         if (known := counted(loop)) is not None:
             ranges.intervals[known.iv] = 0, LONGEST
     for loop in forest.loops:
-        if done.isdisjoint(loop.blocks) and (found := _Guard(loop, ranges).bounds()) is not None:
+        if done.isdisjoint(loop.blocks) and (found := Guard(loop, ranges).bounds()) is not None:
             done |= loop.blocks
             _narrow(func, loop, found, ranges)
     return bool(done)
 
 
-class _Guard:
+class Guard:
     """A branch at the head of a loop, one side of which changes nothing."""
 
     def __init__(self, loop: Loop, ranges: Ranges) -> None:
@@ -92,8 +92,8 @@ class _Guard:
         for inside, outside in (term.edges, term.edges[::-1]):
             if self._changes_nothing(known, outside) and not self._is_entry(inside, term.operands[0]):
                 found = Bounds(inside)
-                for condition, holds in _conjuncts(term.operands[0], inside is term.edges[0]):
-                    self._add(found, known, condition, holds)
+                for condition, holds in conjuncts(term.operands[0], inside is term.edges[0]):
+                    self.add(found, known.iv, condition, holds)
                 return found if found.low or found.high else None
         return None
 
@@ -121,35 +121,36 @@ class _Guard:
             edge = term.edges[0]
         return all(p is known.iv or passed.get(v, v) is p for p, v in self.loop.back_edge().passed())
 
-    def _add(self, found: Bounds, known: Counted, condition: Value, holds: bool) -> None:
+    def add(self, found: Bounds, iv: Value, condition: Value, holds: bool) -> None:
+        """Add to ``found`` what a condition, which holds or not, tells of the counter ``iv``."""
         op = condition.op
-        if self._is_outside(condition):
+        if self.is_outside(condition):
             found.ahead.append((condition, holds))
         elif op is None or op.name not in ORDERS or op.operands[0].type != I64 or not self._is_bound(
-                found, known, op.name if holds else NEGATED[op.name], *op.operands):
+                found, iv, op.name if holds else NEGATED[op.name], *op.operands):
             found.rest.append((condition, holds))
 
-    def _is_bound(self, found: Bounds, known: Counted, relation: str, x: Value, y: Value) -> bool:
+    def _is_bound(self, found: Bounds, iv: Value, relation: str, x: Value, y: Value) -> bool:
         """Add the bounds of the counter that a comparison sets; returns False if it sets none."""
         for name, moving, border in ((relation, x, y), (MIRRORED[relation], y, x)):
-            limit = atom(border) if self._is_outside(border) else self.ranges.form(border)
+            limit = atom(border) if self.is_outside(border) else self.ranges.form(border)
             forms = [self.ranges.form(moving)]
             if moving.op is not None and moving.op.name == "abs" and name in ("lt", "le"):
                 form = self.ranges.form(moving.op.operands[0])
                 forms = [form, form.times(-1)]
-            if all(f.coefficient(known.iv) in (1, -1) and self._is_near(f.without(known.iv)) for f in forms) and \
-                    (self._is_outside(border) or self._is_near(limit)):
+            if all(f.coefficient(iv) in (1, -1) and self.is_near(f.without(iv)) for f in forms) and \
+                    (self.is_outside(border) or self.is_near(limit)):
                 for form in forms:
-                    _bound(found, name, form, known.iv, limit)
+                    _bound(found, name, form, iv, limit)
                 return True
         return False
 
-    def _is_outside(self, v: Value) -> bool:
+    def is_outside(self, v: Value) -> bool:
         return v.block not in self.loop.blocks
 
-    def _is_near(self, form: Affine) -> bool:
+    def is_near(self, form: Affine) -> bool:
         low, high = self.ranges.form_interval(form)
-        return -FAR <= low and high <= FAR and all(self._is_outside(v) for v, _ in form.terms)
+        return -FAR <= low and high <= FAR and all(self.is_outside(v) for v, _ in form.terms)
 
 
 def _bound(found: Bounds, relation: str, form: Affine, iv: Value, limit: Affine) -> None:
@@ -159,13 +160,13 @@ def _bound(found: Bounds, relation: str, form: Affine, iv: Value, limit: Affine)
     (found.high if relation in ("lt", "le") else found.low).append(at.plus(Affine(int(relation in ("le", "gt")))))
 
 
-def _conjuncts(condition: Value, holds: bool) -> list[tuple[Value, bool]]:
+def conjuncts(condition: Value, holds: bool) -> list[tuple[Value, bool]]:
     """The conditions, and how each must turn out, of which ``condition`` being ``holds`` is the conjunction."""
     op = condition.op
     if op is not None and op.name == ("and" if holds else "or"):
-        return [pair for v in op.operands for pair in _conjuncts(v, holds)]
+        return [pair for v in op.operands for pair in conjuncts(v, holds)]
     if op is not None and op.name == "not":
-        return _conjuncts(op.operands[0], not holds)
+        return conjuncts(op.operands[0], not holds)
     return [(condition, holds)]
 
 
@@ -179,9 +180,9 @@ def _narrow(func: Function, loop: Loop, bounds: Bounds, ranges: Ranges) -> None:
     preheader.term = None
     low, high = b.const(0), known.trip
     for form in bounds.low:
-        low = b.maximum(low, _value(b, form, ranges))
+        low = b.maximum(low, bound_value(b, form, ranges))
     for form in bounds.high:
-        high = b.minimum(high, _value(b, form, ranges))
+        high = b.minimum(high, bound_value(b, form, ranges))
     b.branch(_all(b, b.lt(low, high), bounds.ahead), enter, [], skip, [])
     b.at(skip)
     b.jump(leave.block, [start[r] if isinstance(r, int) else r for r in results])
@@ -231,7 +232,7 @@ def _all(b: Builder, test: Value | None, conditions: Sequence[tuple[Value, bool]
     return test
 
 
-def _value(b: Builder, form: Affine, ranges: Ranges) -> Value:
+def bound_value(b: Builder, form: Affine, ranges: Ranges) -> Value:
     """Emit the value of a form, each atom of which is clamped if it may be far."""
     total = b.const(form.constant)
     for v, times in form.terms:

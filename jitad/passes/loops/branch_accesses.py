@@ -28,10 +28,10 @@ from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS, ORDERS
 from ...ir.types import I64, Array, Scalar
 from ...ir.uses import ops_of
-from ..analysis.affine import Affine
+from ..analysis.affine import Affine, AffineForms
 from ..analysis.branches import Arms, arms_of, compares_floats, is_scattered
 from ..analysis.facts import Walk
-from ..analysis.loops import Loop, loop_forest
+from ..analysis.loops import Loop, counted, loop_forest
 from ..analysis.sizes import Size, Solver
 from .branch_stores import decides, sink_updates
 
@@ -117,7 +117,8 @@ class BoundsWalk(Walk):
 
 def _may_move(arms: Arms, dom: Dominators, derived: bool) -> bool:
     """True if the accesses of a branch may move."""
-    return not (_may_raise(arms, derived) or _scatters(arms) or _relaxes(arms, dom) or _is_unswitched(arms)) \
+    return not (_may_raise(arms, derived) or _scatters(arms) or _relaxes(arms, dom) or _is_awaited(arms, dom)
+                or _is_unswitched(arms)) \
         and (not arms.loop.children or _updates(arms))
 
 
@@ -240,13 +241,51 @@ def _relaxes(arms: Arms, dom: Dominators) -> bool:
         array, new, *index = op.operands
         old = next((v.op for v in test.operands if v is not new), None)
         if new in test.operands and old is not None and old.name == "get" and old.operands == [array, *index] \
-                and _delay(arms, dom, array, new) > (0 if is_scattered(op, arms.loop) else LATE):
+                and _delay(arms, dom, [array], new) > (0 if is_scattered(op, arms.loop) else LATE):
             return True
     return False
 
 
-def _delay(arms: Arms, dom: Dominators, array: Value, v: Value) -> int:
-    """The cost of the longest path from elements of an array to a value that is computed from them in the loop."""
+def _is_awaited(arms: Arms, dom: Dominators) -> bool:
+    """True if the next iteration reads what a side updates, and each takes long to compute it from what it reads.
+
+    As the links of a chain, of which only those that are too long move their ends: behind the join, each would wait for
+    the one before.
+    """
+    loop, forms = arms.loop, AffineForms()
+    known = counted(loop)
+    updates = [op for b in arms.between for op in b.ops if op.name in ("set", "add_at")]
+    if known is None or not updates or sum(len(b.ops) for b in loop.blocks) > LARGEST:
+        return False
+    loads = [op for b in loop.blocks for op in b.ops if op.name == "get"]
+
+    def is_next(read: Sequence[Value], updated: Sequence[Value]) -> bool:
+        forward = [(forms.of(i), forms.of(j)) for i, j in zip(read, updated, strict=True)]
+        return all(j.minus(i) == Affine(i.coefficient(known.iv)) for i, j in forward)
+    for op in updates:
+        array = _before(op.operands[0], loop, dom)
+        read = [x for x in loads if len(x.operands) == len(op.operands) - 1 and is_next(x.operands[1:], op.operands[2:])
+                and _before(x.operands[0], loop, dom) is array]
+        if read and _delay(arms, dom, [x.operands[0] for x in read], op.operands[1]) > LATE:
+            return True
+    return False
+
+
+def _before(array: Value, loop: Loop, dom: Dominators) -> Value:
+    """The array that the iteration begins with, of which updates have made ``array``."""
+    for _ in range(LARGEST):
+        if array.op is not None and array.op.name in ("set", "add_at"):
+            array = array.op.operands[0]
+        elif array.op is None and array.block in loop.blocks and array.block is not loop.head and \
+                (first := dom.arguments(array)[0]) is not None:
+            array = first
+        else:
+            break
+    return array
+
+
+def _delay(arms: Arms, dom: Dominators, arrays: Collection[Value], v: Value) -> int:
+    """The cost of the longest path from elements of arrays to a value that is computed from them in the loop."""
     delays = dict[Value, int]()
     for block in dom.in_order(arms.loop.blocks):
         for p in block.params if block is not arms.loop.head else ():
@@ -254,7 +293,7 @@ def _delay(arms: Arms, dom: Dominators, array: Value, v: Value) -> int:
             delays |= {p: max(arrive)} if arrive else {}
         for op in block.ops:
             arrive = [delays[u] for u in op.operands if u in delays]
-            if op.name == "get" and op.operands[0] is array:
+            if op.name == "get" and op.operands[0] in arrays:
                 arrive.append(0)
             delays |= dict.fromkeys(op.results, max(arrive) + OPS[op.name].cost) if arrive else {}
     return delays.get(v, 0)

@@ -3,15 +3,19 @@
 Runs before differentiation, so that carried values stay in registers and indices become constants.  Inner loops come
 first: the loop around an unrolled one may then be small enough itself.  Of a nest over a triangle, as in De Boor's
 recursion or a factorisation of three columns, the outer loop comes first: it makes the inner trip counts constants.
+
+Branches that the counter decides, as of a table of substitutions with ``if c == d``, leave the side that is taken.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
 
 from ...ir.clone import clone_blocks
-from ...ir.dominance import dominators
+from ...ir.dominance import Dominators, dominators
+from ...ir.evaluate.fold import integer
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Scalar, is_float
@@ -32,7 +36,7 @@ Of 159 ordinary programs, values and gradients, 50 in place of 100 changes none;
 """
 MOST_OPS_WITH_LEAVING = 400
 """The same with the ops that then leave the loop around, as the logarithms of the parameters of a mixture."""
-MOST_OPS_OF_NEST = 300
+MOST_OPS_OF_NEST = 240
 """The same for a nest whose inner trip counts change: De Boor's recursion for points in space has 210."""
 
 MOST_LOOKUPS, MOST_OPS_OF_LOOKUPS = 16, 400
@@ -70,7 +74,7 @@ def _unroll_innermost(func: Function) -> bool:
             region = loop.region(raising)
             blocks = dom.in_order(region)
             calls = any(b.call for b in blocks)
-            small = _ops_of_nest(loop, {}) <= MOST_OPS_OF_NEST if loop.children else _is_small(loop, blocks, trip)
+            small = _ops_of_nest(loop, dom, {}) <= MOST_OPS_OF_NEST if loop.children else _is_small(loop, blocks, trip)
             if not calls and small:
                 _unroll_loop(func, loop, blocks, trip)
                 done = True
@@ -101,19 +105,33 @@ def _integer(v: Value, counters: Mapping[Value, int]) -> int | None:
     return found if found is not None and abs(found) < LARGE else None
 
 
-def _ops_of_nest(loop: Loop, counters: Mapping[Value, int]) -> int:
-    """The ops of all iterations of a nest, for counters of the loops around; more than allowed if not known."""
+def _ops_of_nest(loop: Loop, dom: Dominators, counters: Mapping[Value, int], around: Set[Value] = frozenset()) -> int:
+    """The ops of all iterations of a nest, for counters of the loops around; more than allowed if not known.
+
+    What depends on counters alone is a constant in each iteration, and does not count.
+    """
     known = counted(loop) if loop.exit is not None else None
     trip = _integer(known.trip, counters) if known is not None else None
     if known is None or trip is None or trip > MOST_ITERATIONS:
         return MOST_OPS_OF_NEST + 1
     own = loop.blocks.difference(*[inner.blocks for inner in loop.children])
-    ops, each = 0, sum(op.name != "const" for b in own for op in b.all_ops())
+    fixed = {*around, known.iv}
+    ops, each = 0, sum(_stays(op, fixed) for b in dom.in_order(own) for op in b.all_ops())
     for iteration in range(trip):
         ops += each
         for inner in loop.children:
-            ops += _ops_of_nest(inner, {**counters, known.iv: iteration}) if ops <= MOST_OPS_OF_NEST else 0
+            if ops <= MOST_OPS_OF_NEST:
+                ops += _ops_of_nest(inner, dom, {**counters, known.iv: iteration}, fixed)
     return ops
+
+
+def _stays(op: Op, fixed: set[Value]) -> bool:
+    """True unless an op is a constant, or one of its operands, if the ``fixed`` values are constants."""
+    among = [v in fixed or v.const is not None for v in op.operands]
+    if op.name == "const" or among and all(among) and op.results and op.name != "get":
+        fixed.update(op.results)
+        return False
+    return not (op.name in ("and", "or") and any(among) or op.name == "select" and among[0])
 
 
 def _is_small(loop: Loop, blocks: list[Block], trip: int) -> bool:
@@ -136,8 +154,36 @@ def _is_small(loop: Loop, blocks: list[Block], trip: int) -> bool:
     if trip <= (MOST_STEPS if whole else MOST_ITERATIONS) \
             and staying <= MOST_OPS and trip * len(ops) <= MOST_OPS_WITH_LEAVING:
         return True
+    if trip <= MOST_ITERATIONS and any(b.term is not None and b.term.name == "branch" and b.term.operands[0] in fixed
+                                       for b in blocks if b is not loop.latch) and \
+            _ops_taken(loop, blocks, known.iv, trip) <= MOST_OPS:
+        return True
     size = sum(1 for op in ops if not op.results or op.results[0] not in fixed)
     return lookups >= LEAST_LOOKUPS and trip * size <= MOST_OPS_OF_LOOKUPS
+
+
+def _ops_taken(loop: Loop, blocks: Sequence[Block], iv: Value, trip: int) -> int:
+    """The ops of all iterations that are left where the counter is a constant, on the sides that it takes then."""
+    total = 0
+    for iteration in range(trip):
+        values: dict[Value, Any] = {iv: iteration}
+        reached = {loop.head}
+        for block in (b for b in blocks if b in reached):
+            for op in block.all_ops():
+                xs = [values.get(v, v.const) for v in op.operands]
+                known = integer(op.name, xs, t) if op.results and op.operands and None not in xs and \
+                    isinstance(t := op.operands[0].type, Scalar) and not t.is_float else None
+                if known is not None:
+                    values[op.result] = known
+                elif op.name not in ("const", "jump"):
+                    total += 1
+            term = block.term
+            assert term is not None
+            taken = values.get(term.operands[0]) if term.name == "branch" else None
+            reached.update(block.successors() if taken is None else [term.edges[not taken].block])
+        if total > MOST_OPS:
+            break
+    return total
 
 
 def _leaving(loop: Loop, iv: Value, ops: Sequence[Op]) -> set[Op]:

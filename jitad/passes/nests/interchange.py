@@ -308,6 +308,16 @@ def _keep_for_large(func: Function, b: Builder, outer: Loop, entry: Edge, trips:
     b.at(few)
 
 
+def _needed(nest: _Nest) -> set[Op]:
+    """The ops of a nest from which the update is computed; the number of the next iteration may be one of them."""
+    own, needed, todo = set(nest.ops), set[Op](), [nest.update]
+    while todo:
+        ops = {v.op for v in todo.pop().operands if v.op is not None and v.op in own} - needed
+        needed |= ops
+        todo += ops
+    return needed
+
+
 class _Emitter:
     """Emits the loops of ``order``; ``level``: for each value of the nest the loop that it belongs to from now on."""
 
@@ -319,12 +329,9 @@ class _Emitter:
         if nest.read is not None:
             level[nest.read.result] = len(self.order) - 1
         self.ops: list[list[Op]] = [[] for _ in self.order]
-        gone = {regular.known[x].next for x in nest.loops}       # the new loops count by themselves
+        needed = _needed(nest)                                   # the new loops count by themselves
         for op in nest.ops:
-            if op is nest.read:
-                continue
-            if op is nest.update or any(v in gone for v in (*op.operands, *op.results)):
-                gone.update(op.results)
+            if op is nest.read or op not in needed:
                 continue
             at = max((level[v] for v in op.operands if v in level), default=0)
             level.update(dict.fromkeys(op.results, at))

@@ -98,16 +98,26 @@ def alike(x: Value, y: Value, depth: int = 6) -> bool:
 
 
 def none_or_one(n: Value) -> bool:
-    """True if a size is known to be 0 or 1, but not which, as that of ``a[:1]``."""
+    """True if a size is known to be 0 or 1, but not which: that of ``a[:1]``, or of ``a[n:]`` for an ``a`` of one."""
     return n.const is None and _at_most_one(n)
 
 
 def _at_most_one(n: Value) -> bool:
     if n.const is not None:
         return bool(n.const <= 1)
+    if n.op is not None and n.op.name == "sub":
+        return _at_most_one(n.op.operands[0]) and _not_negative(n.op.operands[1])
     if n.op is None or n.op.name not in ("minimum", "maximum"):
         return False
     return (any if n.op.name == "minimum" else all)(map(_at_most_one, n.op.operands))
+
+
+def _not_negative(n: Value) -> bool:
+    if n.const is not None:
+        return bool(n.const >= 0)
+    if n.op is None or n.op.name not in ("minimum", "maximum"):
+        return False
+    return (all if n.op.name == "minimum" else any)(map(_not_negative, n.op.operands))
 
 
 # --- numbers of elements ---------------------------------------------------------------------------

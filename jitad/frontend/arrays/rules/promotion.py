@@ -215,17 +215,24 @@ def agreeing(t: Context, *vs: Value) -> list[Value]:
             if none:
                 narrowed[i] = part(t, narrowed[i], rank(vs[i]) + axis, t.builder.const(0), t.builder.const(0))
             elif longer is not None:
-                _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
+                _check_shapes(t, vs, [(_fits(t, m, longer), m, longer)])
                 narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
     if not agree:
         broadcast(t, *narrowed)
     return narrowed
 
 
+def _fits(t: Context, m: Value, n: Value) -> Value:
+    """The condition that a size ``m`` of 0 or 1 broadcasts to ``n``: if it is 0, that is 0 too."""
+    return t.builder.or_(t.builder.eq(m, 1), t.builder.eq(n, 0))
+
+
 def _with_one(t: Context, v: Value, axis: int) -> Value:
-    """``v`` reshaped so that the size 1 of an axis is static."""
-    one = t.builder.const(1)
-    return t.builder.reshape(v, *[one if i == axis else n for i, n in enumerate(sizes(t, v))])
+    """``v`` with a static size of 1 along an axis of at most one element: zeros if it has none."""
+    e = t.builder
+    one, start = e.const(1), e.const(0)
+    zeros = e.fill(e.const(0, dtype_of(v.type)), *[one if i == axis else n for i, n in enumerate(sizes(t, v))])
+    return e.set_slice(zeros, v, *[x for _ in range(rank(v)) for x in (start, one)])
 
 
 def broadcast(t: Context, *vs: Value) -> list[Value]:
@@ -288,7 +295,7 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
             v = part(t, v, len(have) - axis, t.builder.const(0), t.builder.const(0))
             continue
         if none_or_one(x) and y.const != 1 and not none_or_one(y):
-            t.check(t.builder.eq(x, 1), "ValueError", "could not broadcast an array with size {} to size {}", x, y)
+            t.check(_fits(t, x, y), "ValueError", "could not broadcast an array with size {} to size {}", x, y)
             v = _with_one(t, v, len(have) - axis)
             continue
         if (condition := equal_sizes(t, x, y)) is not None:
