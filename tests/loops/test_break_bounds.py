@@ -131,3 +131,44 @@ def test_a_node_is_not_negative() -> None:
     args = rng.normal(size=(20, 3)), rng.integers(0, 3, size=7), rng.normal(size=7), rng.normal(size=8)
     text = jit(literal_descend).inspect("optimized", *args)
     assert "lt %node" in text and "add %node" not in text
+
+
+def by_twos(x: Any, most: int, first: int) -> float:
+    total, i = 0.0, first
+    while i < most:
+        total += x[i]
+        i += 2
+    return total
+
+
+def test_steps_of_two_from_anywhere() -> None:
+    """A version for a start that is not negative has decided part of the condition of a check."""
+    f, x = jit(by_twos, grad=0), np.arange(1.0, 10.0)
+    for first in (-3, -1, 0, 1, 4):
+        for most in (0, 5, 9):
+            assert f(x, most, first) == by_twos(x, most, first)
+    check_grads(lambda y: f(y, 9, -3), (x,), order=1, modes=("rev",))
+    for first, most in ((0, 12), (-11, 3)):
+        with pytest.raises(IndexError):
+            f(x, most, first)
+
+
+def roots_of_counters(x: Any, n: int, times: int) -> float:
+    total = 0.0
+    for _ in range(times):
+        for i in range(n):
+            total += x[i] * math.sqrt(0.1 + 0.1 * i)
+    return total
+
+
+def test_a_table_for_an_array_of_one_element() -> None:
+    for size in (1, 4):
+        x = np.arange(1.0, size + 1.0)
+        assert math.isclose(jit(roots_of_counters)(x, size, 2), roots_of_counters(x, size, 2), rel_tol=1e-14)
+    with pytest.raises(IndexError):
+        jit(roots_of_counters)(np.ones(1), 2, 2)
+
+
+def test_whole_powers_of_two_are_exact_under_fast_math() -> None:
+    f = jit(lambda k, x: (int(2.0**k), 2.0 ** (k - 3) * x), fastmath=True)
+    assert [f(k, 1.0) for k in range(20)] == [(2**k, 2.0 ** (k - 3)) for k in range(20)]

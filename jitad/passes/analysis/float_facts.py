@@ -100,7 +100,7 @@ def is_positive(v: Value, depth: int = DEEP, given: Collection[Value] = ()) -> b
 
 def decided_below(op: Op, truth: bool) -> float:
     """The magnitude below which a float has the result ``truth`` in a test for a number, or an integer part; else 0."""
-    if op.operands[0].type != F64:
+    if not op.operands or op.operands[0].type != F64:
         return 0.0
     if op.name == "isnan":
         return 0.0 if truth else 2.0**1000

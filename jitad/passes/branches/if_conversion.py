@@ -71,6 +71,9 @@ LONGEST_CHAIN = 4
 """The most float operations on a side by which the next iteration waits for this one: they take as long as a
 misprediction.  The adjoint of balls that rarely bounce took 2.5 times as long."""
 
+MOST_FORESEEN = 24
+"""The most values from which an index that is tested ahead is computed."""
+
 MOST_INTEGERS = 16
 """The most integer operations on both sides where they only save a branch: half the price of a misprediction."""
 
@@ -166,7 +169,8 @@ def _may_be_vector(loop: Loop, blocks: Sequence[Block] = ()) -> bool:
         return counted(loop) is not None and all(op.name == "check" or _is_harmless(op) or not OPS[op.name].effect
                                                  for b in loop.blocks for op in b.ops)
     ops = [op for b in loop.blocks for op in b.ops]
-    if counted(loop) is None or not all(map(_is_harmless, ops)):
+    foreseen = any(OPS[op.name].vector for op in ops)
+    if counted(loop) is None or not all(_is_harmless(op) or foreseen and _is_foreseen(op, loop) for op in ops):
         return False
     return all(op.name != "check" or op.operands[0].const is True for op in ops) or _may_be_split(loop, blocks, ops)
 
@@ -186,6 +190,23 @@ def _is_harmless(op: Op) -> bool:
         return op.operands[0].const is True or compares_floats(op.operands[0])
     return op.name in ("set", "add_at") or not OPS[op.name].effect and all(
         isinstance(v.type, Scalar) for v in op.results)
+
+
+def _is_foreseen(check: Op, loop: Loop) -> bool:
+    """True if a check compares an index that the loop loads at its counter: ``check_strips`` tests it ahead."""
+    known = counted(loop)
+    if check.name != "check" or known is None:
+        return False
+    todo, seen = [check.operands[0]], {known.iv}
+    while todo:
+        v = todo.pop()
+        if v in seen or v.const is not None or v.block not in loop.blocks:
+            continue
+        seen.add(v)
+        if v.op is None or not isinstance(v.type, Scalar) or v.type.is_float or len(seen) > MOST_FORESEEN:
+            return False
+        todo += v.op.operands[v.op.name == "get":]
+    return True
 
 
 def _carried(blocks: Sequence[Block], loop: Loop, arrays: bool) -> set[Value]:

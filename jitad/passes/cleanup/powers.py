@@ -42,10 +42,35 @@ def powers(module: Module) -> bool:
     return changed
 
 
+def _is_whole(n: Value) -> bool:
+    """True for an integer as a float, or sums, products and selections of such: powers of 2 by it stay exact."""
+    todo, seen = [n], set[Value]()
+    while todo:
+        v = todo.pop()
+        op = v.op
+        if v in seen or v.const is not None and v.const == round(v.const):
+            continue
+        seen.add(v)
+        if op is None or len(seen) > LARGEST:
+            return False
+        if op.name in ("add", "sub", "mul", "neg"):
+            todo += op.operands
+        elif op.name == "select":
+            todo += op.operands[1:]
+        elif op.name == "broadcast_to":
+            todo.append(op.operands[0])
+        elif op.name not in _WHOLE and not (op.name == "cast" and not dtype_of(op.operands[0].type).is_float):
+            return False
+    return True
+
+
+_WHOLE = ("floor", "ceil", "trunc", "round")
+
+
 def _power(b: Builder, x: Value, n: Value) -> Value | None:
     """``x ** n`` by other functions; ``None`` if it is none of these powers."""
     t = dtype_of(x.type)
-    if x.const is not None and 0.0 < x.const < math.inf and x.const != 1.0 and n.const is None:
+    if x.const is not None and 0.0 < x.const < math.inf and x.const != 1.0 and n.const is None and not _is_whole(n):
         return b.emit("exp", b.mul(n, b.const(math.log(x.const), t)))
     if n.const is None or x.const is not None:
         return None

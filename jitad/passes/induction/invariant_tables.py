@@ -238,7 +238,9 @@ def _emit(func: Function, found: Tables) -> Block:
     (edge,), b = preheader.term.edges, Builder(preheader, preheader.term.loc)
     preheader.term = None
     enter, skip, join = map(func.new_block, ("preheader", "skip", "after"))
-    most = b.mul(b.dim(size[0], axis=size[1]) if isinstance(size, tuple) else size, access.times)
+    if isinstance(size, tuple):
+        size = b.dim(size[0], axis=size[1])
+    most = b.mul(b.const(size) if isinstance(size, int) else size, access.times)
     count = b.minimum(found.known.trip, most)
     b.branch(functools.reduce(b.and_, found.guards, b.lt(0, count)), enter, [], skip, [])
     b.at(skip)

@@ -356,7 +356,7 @@ def _tests_sign(select: Op) -> bool:
 
 
 def _is_of_floats(condition: Value) -> bool:
-    """True if all that a condition compares are floats."""
+    """True if all that a condition compares are floats; what it is chosen by may be anything."""
     todo = [condition]
     while todo:
         op = todo.pop().op
@@ -364,6 +364,8 @@ def _is_of_floats(condition: Value) -> bool:
             return False
         if op.name in ("and", "or", "not") and op.result.type == BOOL:
             todo += op.operands
+        elif op.name == "select":
+            todo += op.operands[1:]
         elif not all(is_float_scalar(v.type) for v in op.operands):
             return False
     return True
