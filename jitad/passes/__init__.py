@@ -10,6 +10,7 @@ Files, in reading order::
     cleanup    simplification, inlining, common subexpressions, dead code
     shapes     sizes of arrays: numbering, specialisation, small arrays as scalars
     induction  counters, and what loops step beside them
+    choices    smallest and largest values, and the iteration that they come from
     branches   branches decided earlier, once, or by selections
     loops      loop-invariant code motion, unrolling, versioning, elimination of checks
     nests      nests of counted loops: hoisted checks, interchange, products of matrices by loops
