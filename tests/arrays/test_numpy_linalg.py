@@ -41,6 +41,7 @@ def test_as_numpy(n: int) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_singles_integers_and_lists() -> None:
     a, b = RNG.normal(size=(4, 4)).astype(np.float32), RNG.normal(size=4).astype(np.float32)

@@ -50,6 +50,7 @@ def of_floats(c, q):
     return np.median(c), np.quantile(c, 0.4), np.quantile(c, q), np.percentile(c, q.astype(np.float32))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_quantiles_are_numpys():
     f, q = jit(ranked), np.array([0, 0.1, 0.5, 0.77, 0.9, 1])
@@ -80,6 +81,7 @@ def test_quantiles_of_many():
     assert sorted(jitad.grad(np.median)(a).nonzero()[0]) == sorted(chosen)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_quantiles_are_differentiated():
     _, m, _, w = data(6, False)

@@ -159,6 +159,7 @@ def test_interpreted_others() -> None:
             check(f)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compiled() -> None:
     check_compiled(PROGRAMS)

@@ -36,6 +36,7 @@ def assembly() -> tuple[str, str]:
     return str(machine.emit_assembly(unit)), "\n".join(["  .globl gpu.switch", *switch, ""])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_zig
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 (qemu-user) is not on the path")

@@ -239,6 +239,7 @@ def windows(x):
     return sum(v * v for v in out)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_interpreted() -> None:
     for f in PROGRAMS[::3]:
@@ -257,6 +258,7 @@ def test_compiled() -> None:
     check_compiled(PROGRAMS[::4])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compiled_all() -> None:
     check_compiled(PROGRAMS)
@@ -297,6 +299,7 @@ def _shortest_path(w):
     return sum(k * d for k, d in enumerate(dist) if d < 100)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_derivative_of_shortest_paths() -> None:
     w = np.random.default_rng(5).uniform(0.1, 1.0, 150)

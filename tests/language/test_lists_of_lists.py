@@ -171,6 +171,7 @@ def test_interpreted(f: Program) -> None:
     check(f)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compiled() -> None:
     check_compiled(PROGRAMS)

@@ -59,6 +59,7 @@ def test_as_in_the_interpreter(f: Any, n: int, steps: int) -> None:
     assert np.array_equal(u, before)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [advected, waves, until_small])
 def test_gradients(f: Any) -> None:

@@ -179,6 +179,7 @@ def test_nothing_wraps(f: Callable[..., Any]) -> None:
         np.testing.assert_allclose(compiled(x, w, h), f(x, w, h), rtol=1e-13)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., Any]) -> None:

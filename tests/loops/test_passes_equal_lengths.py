@@ -55,6 +55,7 @@ def longer(a: Any, by: int = 2) -> Any:
     return np.concatenate([a, np.zeros((*a.shape[:-1], by), a.dtype)], axis=-1)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_trees() -> None:
     args = trees()

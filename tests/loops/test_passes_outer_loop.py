@@ -647,6 +647,7 @@ def few_around_many(x: Any, w: Any) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("few", "many"), ((0, 20), (3, 0), (3, 15), (3, 16), (3, 40), (15, 33), (16, 5), (40, 40)))
 def test_inner_loops_are_lanes_where_the_outer_one_has_few_iterations(few: int, many: int) -> None:

@@ -72,6 +72,7 @@ def two_classes(x: np.ndarray, at: int) -> float:
 ALL = [(chequerboard, (-1, 0, 1, 2)), (skipped, (-3, 0, 1, 2)), (every_third, (-1, 0, 3)), (two_classes, (0, 1))]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("f, numbers", ALL, ids=[f.__name__ for f, _ in ALL])
 def test_values_and_gradients(f: Callable[..., Any], numbers: tuple[int, ...]) -> None:

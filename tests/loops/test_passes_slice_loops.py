@@ -146,6 +146,7 @@ PROGRAMS = (copied_back, membrane, decays, read_again, from_copy, rod, copied, s
             rows, longer)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("n", (1, 2, 3, 4, 9, 40))

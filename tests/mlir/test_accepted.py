@@ -46,6 +46,7 @@ def test_formulations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(cases, rtol=1e-7)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_mlir
 def test_examples() -> None:
@@ -65,6 +66,7 @@ def test_examples() -> None:
     compare(cases)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_mlir
 def test_lists_that_grow() -> None:
@@ -73,6 +75,7 @@ def test_lists_that_grow() -> None:
     compare(cases)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_mlir
 def test_options() -> None:

@@ -389,6 +389,7 @@ def squared(a: Any, b: Any, steps: int) -> Any:
     return np.sum(p * p)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_products_of_matrices_that_a_loop_replaces() -> None:
     rng = np.random.default_rng(5)
