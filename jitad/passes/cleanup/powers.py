@@ -1,8 +1,8 @@
 """Powers under fast math: of a constant by the exponential, and by half an odd number by the square root.
 
-``10.0 ** y`` becomes ``exp(y * log(10))``, and ``x ** -1.5`` becomes ``1 / (x * sqrt(x))``.  The function takes five
-times as long as the one, ten times as long as the other.  The results differ by some units in the last place, for
-``c ** y`` by about ``y * log(c)`` of them, and powers by half an odd number overflow where ``x`` or its square does.
+``10.0 ** y`` becomes ``exp(y * log(10))``, and ``x ** -1.5`` becomes ``1 / (x * sqrt(x))``.  Results differ by some
+units in the last place; those of ``c ** y`` by more, the larger ``y * log(c)`` is.  A negative power is 0 or infinite
+where the positive one is out of range.
 """
 
 from __future__ import annotations

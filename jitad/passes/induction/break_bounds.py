@@ -48,7 +48,7 @@ def _test_counters(func: Function) -> None:
         test = term.operands[0].op
         chosen = test.operands[0].op if test is not None and test.name == "lt" and test.operands[1].const == 0 else None
         if chosen is not None and chosen.name == "select" and chosen.operands[1].const == -1 and \
-                (chosen.operands[2].const or 0) >= 0 and chosen.operands[2].const is not None:
+                (number := chosen.operands[2].const) is not None and number >= 0:
             term.operands = [chosen.operands[0]]
 
 
@@ -148,7 +148,8 @@ def _find(loop: Loop, count: _Count, ranges: Ranges) -> _Break | None:
         return None
     for inside, outside in (term.edges, term.edges[::-1]):
         passed = _passed(loop, outside)
-        if passed is None or (passed[count.code].const or 0) < 0 or passed[count.code].const is None:
+        number = passed[count.code].const if passed is not None else None
+        if passed is None or number is None or number < 0:
             continue
         guard, bounds, equal = Guard(loop, ranges), Bounds(inside), list[Affine]()
         for condition, holds in conjuncts(term.operands[0], inside is term.edges[0]):

@@ -9,8 +9,7 @@ Branches that the counter decides, as of a table of substitutions with ``if c ==
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ...ir.clone import clone_blocks
@@ -37,7 +36,7 @@ Of 159 ordinary programs, values and gradients, 50 in place of 100 changes none;
 MOST_OPS_WITH_LEAVING = 400
 """The same with the ops that then leave the loop around, as the logarithms of the parameters of a mixture."""
 MOST_OPS_OF_NEST = 240
-"""The same for a nest whose inner trip counts change: De Boor's recursion for points in space has 210."""
+"""The same for a nest whose inner trip counts change: De Boor's recursion for points in space has 216."""
 
 MOST_LOOKUPS, MOST_OPS_OF_LOOKUPS = 16, 400
 """The same for loops that look something up in a tuple or an array of literals.
@@ -45,9 +44,6 @@ MOST_LOOKUPS, MOST_OPS_OF_LOOKUPS = 16, 400
 ``cx[k]`` is a chain of selections, or a load, unless ``k`` is constant.  A step of a lattice Boltzmann method with nine
 velocities took twice as long as C.
 """
-INTEGERS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "maximum": max, "minimum": min}
-"""The ops that compute trip counts."""
 LARGE = 2**31
 """Numbers from which products might not fit into an integer."""
 LEAST_LOOKUPS = 3
@@ -94,14 +90,13 @@ def _trip(loop: Loop) -> int | None:
 
 
 def _integer(v: Value, counters: Mapping[Value, int]) -> int | None:
-    """The value of a sum, a product or a bound of small constants and of counters."""
+    """The value of an integer that is computed from small constants and counters."""
     if v in counters:
         return counters[v]
-    compute = INTEGERS.get(v.op.name) if v.op is not None else None
-    if compute is None or v.op is None:
+    if v.type != I64 or v.op is None or v.const is not None:
         return v.const if v.type == I64 and v.const is not None and abs(v.const) < LARGE else None
-    x, y = (_integer(operand, counters) for operand in v.op.operands)
-    found = compute(x, y) if v.type == I64 and x is not None and y is not None else None
+    xs = [_integer(operand, counters) for operand in v.op.operands]
+    found = integer(v.op.name, xs, I64) if xs and None not in xs else None
     return found if found is not None and abs(found) < LARGE else None
 
 
@@ -128,7 +123,7 @@ def _ops_of_nest(loop: Loop, dom: Dominators, counters: Mapping[Value, int], aro
 def _stays(op: Op, fixed: set[Value]) -> bool:
     """True unless an op is a constant, or one of its operands, if the ``fixed`` values are constants."""
     among = [v in fixed or v.const is not None for v in op.operands]
-    if op.name == "const" or among and all(among) and op.results and op.name != "get":
+    if op.name == "const" or all(among) and op.results and isinstance(op.result.type, Scalar) and op.name != "get":
         fixed.update(op.results)
         return False
     return not (op.name in ("and", "or") and any(among) or op.name == "select" and among[0])
