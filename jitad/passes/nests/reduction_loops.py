@@ -47,12 +47,12 @@ MOST_AXES = 2
 
 
 def reduction_loops(module: Module, func: Function, derived: bool) -> bool:
-    """Rewrite the reductions of every such loop of one block; returns True if there were any."""
+    """Rewrite the reductions at the head of every such loop; returns True if there were any."""
     if not any(op.name in STEPS for op in func.all_ops()):
         return False
     found = False
     for loop in loop_forest(func).loops:
-        known = counted(loop) if loop.blocks == {loop.head} else None
+        known = counted(loop) if not derived or loop.blocks == {loop.head} else None
         if known is not None and known.iv.index == 0 and loop.preheader is not None:
             nest = _Reductions(loop, known, users(func.all_ops()), derived)
             if nest.ops and (derived or nest.moves) and nest.keep(module) and nest.leaves_no_array():
@@ -160,7 +160,7 @@ class _Reductions:
         """True if all else that the loop makes are scalars, and updates of arrays that it carries."""
         head = self.loop.head
         gone = {*self.parts, *self.ops, *self.updates}
-        rest = [op for op in (*head.ops, head.term) if op is not None and op not in gone]
+        rest = [op for b in self.loop.blocks for op in b.all_ops() if op not in gone]
         made = {op.result for op in self.parts if isinstance(op.result.type, Array)}
         passed = all({*self.readers.get(op.result, ())} <= {head.term} or self.readers[op.result][0] in self.updates
                      for op in self.updates)

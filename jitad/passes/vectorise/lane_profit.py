@@ -57,7 +57,8 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(
             _is_work(op, kinds, accesses) for op in ops):
         return None
-    if kinds.collected and not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
+    if kinds.collected and not any(
+            _is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in map(forest.innermost.__getitem__, blocks)):
         return None
     if all(_along_lanes(op, kinds) for op in accesses):
         inner = dict.fromkeys(forest.innermost[b] for b in blocks)
