@@ -47,10 +47,13 @@ MOST = 8
 
 
 def _cheap(op: Op) -> bool:
-    """True for ops in ``CHEAP`` and for reciprocals.
+    """True for ops in ``CHEAP``, for reciprocals, and for quotients of integers that are shifts.
 
     A reciprocal is one division, as in ``1 / (1 + exp(-x))``, and saves a store and a load of memory far away.
     """
+    if op.name in ("floordiv", "mod") and isinstance(op.result.type, Scalar) and op.result.type.is_int:
+        n = op.operands[1].const
+        return n is not None and n > 0 and n & (n - 1) == 0
     return op.name in CHEAP or (op.name == "div" and op.operands[0].const is not None)
 
 
