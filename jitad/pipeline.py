@@ -93,6 +93,7 @@ from .passes.memory.dead_stores import cleared_sums, dead_stores, overwritten_st
 from .passes.memory.load_speculation import load_speculation
 from .passes.memory.loop_load_elimination import loop_load_elimination
 from .passes.memory.neighbour_updates import neighbour_updates
+from .passes.memory.predictive_commoning import predictive_commoning
 from .passes.nests.check_hoisting import check_hoisting
 from .passes.nests.interchange import interchange
 from .passes.nests.matrix_products import matrix_products
@@ -343,6 +344,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "loop_load_elimination", Step(loop_load_elimination)),
+    ("optimized", "predictive_commoning", _then(predictive_commoning, _DCE)),
     ("optimized", "chain_reassociation", lambda module, roots: chain_reassociation(module, module.fastmath)),
     ("optimized", "extreme_places", _then(extreme_places, _SIMPLIFY, _DCE)),
     ("optimized", "extreme_reductions", Step(extreme_reductions)),
@@ -372,6 +374,7 @@ NOT_ON_GPU = frozenset("""
     chain_reassociation strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
     triangle_blocks table_starts covered_boxes double_buffering loop_idioms slice_loops array_contraction
+    predictive_commoning
 """.split())
 
 # Passes that every program needs; all others only improve the code.

@@ -51,8 +51,23 @@ class ArrayOps(State):
         """Print the ops that have been built."""
         block = self.writer.block
         ops, block.ops = block.ops, []
+        self._note_new(ops)
         for op in ops:
             self.printer.op(op)
+
+    def _note_new(self, ops: Sequence[Op]) -> None:
+        """Note that buffers which ``ops`` allocate are none of those that are read, though a loop may pass one for
+        the other: LLVM then need not compare addresses, and loads what the elements of a row share once."""
+        roots, printer = self.fn.plan.roots, self.printer
+        made: dict[Value, list[Value]] = {}
+        for op in ops:
+            if op.name == "alloc":
+                made.setdefault(roots.find(printer.made[op.result]), []).append(op.result)
+        for root, buffers in made.items():
+            read = [b for v, b in self._read.items() if roots.find(v) is root and b.op is None]
+            if read:
+                *new, old = printer.aliases.apart([root] * (len(buffers) + 1))
+                printer.notes.update({**dict(zip(buffers, new)), **dict.fromkeys(read, old)})
 
     # --- values -------------------------------------------------------------------------------------
 

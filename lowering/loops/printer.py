@@ -120,7 +120,7 @@ class Printer(ABC):
         v = self.made[op.result]
         assert isinstance(v.type, Array)
         self.names[op.result] = self.fn.alloc(v.type, tuple(map(self.scalar, op.operands)), v)
-        self.notes[op.result] = self.aliases.note(v)
+        self.notes.setdefault(op.result, self.aliases.note(v))
 
     def reshape(self, op: Op) -> None:
         memory, *sizes = op.operands

@@ -285,3 +285,10 @@ def test_fsum_of_many_numbers_and_its_slopes() -> None:
         np.testing.assert_allclose(slopes(b), 2 * b)
     same((1.0, 1.0), interpret(grad(lambda x, y: math.fsum([x, 1e100, y, -1e100]), (0, 1)), 0.1, 0.2))
     assert jit(lambda n: math.fsum(range(n)))(100) == 4950.0
+
+
+def test_bools_as_integers_of_8_bits() -> None:
+    b = np.array([True, False, True])
+    alike(lambda b: (b ** 2, pow(b, 2), b[None] ** 2, np.square(b), np.conjugate(b), np.reciprocal(b)), b)
+    alike(lambda b: (b ** 3, b ** np.int64(2), np.power(b, 2), b[0] ** 2, b.conj()), b)
+    assert jit(lambda b: b ** 2)(b).dtype == np.int8

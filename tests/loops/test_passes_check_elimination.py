@@ -314,3 +314,43 @@ def test_a_test_that_another_edge_passes_by_proves_nothing() -> None:
         for p in (0, 1, 2, 3, 4):
             for n in (0, 1, 2, 3, 5):
                 assert jitted(x, p, n) == f(x, p, n)
+
+
+def test_an_index_that_a_loop_has_chosen_is_in_bounds_behind_it() -> None:
+    """Also where branches choose it, and where there was nothing to choose from."""
+    def smallest_moved_ahead(x: np.ndarray) -> np.ndarray:
+        x = x.copy()
+        for i in range(len(x)):
+            best, least = i, x[i]
+            for j in range(i + 1, len(x)):
+                if x[j] < least:
+                    best, least = j, x[j]
+            x[best] = x[i]
+            x[i] = least
+        return x
+
+    x = np.array([3.0, -1.0, 4.0, 1.5, 9.0, 2.6])
+    jitted = jit(smallest_moved_ahead)
+    for n in (0, 1, 2, 6):
+        np.testing.assert_array_equal(jitted(x[:n]), np.sort(x[:n]))
+    assert "check " not in jitted.inspect("optimized", x)
+
+
+def test_an_index_that_only_some_paths_bound_is_tested_behind_the_join() -> None:
+    def chosen(x: np.ndarray, at: int, n: int) -> float:
+        best = at
+        for j in range(n):
+            if x[j] < x[0]:
+                best = j
+        return x[best]
+
+    x = np.array([3.0, -1.0, 4.0])
+    jitted = jit(chosen)
+    for at in (-3, -1, 0, 2):
+        for n in (0, 1, 3):
+            assert jitted(x, at, n) == chosen(x, at, n)
+    for at in (-4, 3):
+        assert jitted(x, at, 3) == -1.0
+        for n in (0, 1):
+            with pytest.raises(IndexError):
+                jitted(x, at, n)

@@ -61,3 +61,24 @@ def test_indices_out_of_bounds_raise_as_before() -> None:
         jit(best_row)(A[:0], B)
     with pytest.raises(IndexError, match="index 5 is out of bounds"):
         jit(best_row)(A, B[:5])
+
+
+def nearest(a, b):
+    """The value at the index that a loop over the other elements leaves, once more behind it."""
+    best = 0
+    for i in range(1, len(a)):
+        if a[i] + b[i, 0] < a[best] + b[best, 0]:
+            best = i
+    return best, a[best] + b[best, 0]
+
+
+def test_what_the_loop_has_carried_is_not_computed_again_behind_it() -> None:
+    f = jit(nearest)
+    for n in (1, 2, 9):
+        assert f(A[:n], B[:n]) == nearest(A[:n], B[:n])
+    body = f.inspect("optimized", A, B)
+    assert " = get " not in body[body.rindex("\n^after("):]
+    with pytest.raises(IndexError, match="index 0 is out of bounds for axis 0 with size 0"):
+        f(A[:1], B[:0])
+    with pytest.raises(IndexError, match="index 0 is out of bounds"):
+        f(A[:0], B)

@@ -47,10 +47,13 @@ MOST = 8
 
 
 def _cheap(op: Op) -> bool:
-    """True for ops in ``CHEAP`` and for reciprocals.
+    """True for ops in ``CHEAP``, for reciprocals, and for quotients of integers that are shifts.
 
     A reciprocal is one division, as in ``1 / (1 + exp(-x))``, and saves a store and a load of memory far away.
     """
+    if op.name in ("floordiv", "mod") and isinstance(op.result.type, Scalar) and op.result.type.is_int:
+        n = op.operands[1].const
+        return n is not None and n > 0 and n & (n - 1) == 0
     return op.name in CHEAP or (op.name == "div" and op.operands[0].const is not None)
 
 
@@ -86,7 +89,7 @@ class Homes:
         self.returned = self.unmodified.names.history(sweep.results if split else ())
         self.finished = Finished({x: c for x, c in self.settled.items() if x.block in self.forward}, self._may_stay)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
-        self.sizes = Sizes(self._dominates, sweep.home)
+        self.sizes = Sizes(self._dominates, self._is_seen, sweep.home)
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
         self.revisited: Callable[[Op, list[Loop]], bool] | None = None
         self.choices: dict[Value, Op | None] = {}
@@ -179,6 +182,11 @@ class Homes:
     def _dominates(self, a: Block, b: Block) -> bool:
         """True if ``a`` dominates ``b``, where blocks of copies are replaced by the original blocks."""
         return self.dom.dominates(self.original.get(a, a), self.original.get(b, b))
+
+    def _is_seen(self, a: Block, b: Block) -> bool:
+        """True if the loops around ``a`` are around ``b`` as well."""
+        loop = self.sweep.forest.loop_of(self.original.get(a, a))
+        return loop is None or self.original.get(b, b) in loop.blocks
 
     def _decide(self, v: Value) -> None:
         if v not in self.plan:

@@ -17,10 +17,14 @@ from ...passes.analysis.sizes import Solver
 
 
 class Sizes:
-    """``readers``: for each forward array, the forward blocks whose reverse blocks read its elements; None: any."""
+    """``readers``: for each forward array, the forward blocks whose reverse blocks read its elements; None: any.
 
-    def __init__(self, dominates: Callable[[Block, Block], bool], home: Mapping[Block, Block]) -> None:
-        self.dominates, self.home = dominates, home
+    ``is_seen``: whether values of the first block are saved for readers of the second: a loop around it is around both.
+    """
+
+    def __init__(self, dominates: Callable[[Block, Block], bool], is_seen: Callable[[Block, Block], bool],
+                 home: Mapping[Block, Block]) -> None:
+        self.dominates, self.is_seen, self.home = dominates, is_seen, home
         self.readers: dict[Value, set[Block | None]] = {}
 
     def there(self, v: Value, bars: Collection[Block]) -> bool:
@@ -57,7 +61,8 @@ class Sizes:
                     size = sizes.size(own := (v, op.attrs["axis"]))
                     # That of a parameter is known in both sweeps.
                     axis = size if isinstance(size, tuple) and size[0].owner is func.entry else own
-                    found[op.result] = size if isinstance(size, Value) else known.get(axis) or _dim(*axis)
+                    seen = size if isinstance(size, Value) and self.is_seen(size.block, v.block) else None
+                    found[op.result] = seen or known.get(axis) or _dim(*axis)
                     known[axis] = found[op.result]
                     op.block.ops.remove(op)
         substitute(func, found)

@@ -79,7 +79,7 @@ def inplace(t: Context, op: str, a: Sym, y: Any) -> Sym:
     return Sym(t.builder.as_type(value, type=kind), False)
 
 
-OPERATORS: dict[str, Rule] = {**operators.BINARY, "matmul": contractions.matmul}
+OPERATORS: dict[str, Rule] = {**operators.BINARY, "pow": uf.power_operator, "matmul": contractions.matmul}
 
 
 # --- functions ------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _is_replaced(loop: Loop, p: Value, back: Value) -> bool:
 
 def _is_like(op: Op, p: Value) -> bool:
     """True if an elementwise op makes an array like ``p``."""
-    return OPS[op.name].elementwise and _alike(op.result.type, p.type)
+    return op.name in OPS and OPS[op.name].elementwise and _alike(op.result.type, p.type)
 
 
 def _alike(a: object, b: object) -> bool:

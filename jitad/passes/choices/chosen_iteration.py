@@ -58,7 +58,7 @@ class ChosenIteration:
         if OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1 \
                 or not isinstance(op.result.type, (Scalar, Array)):
             return False
-        return op.name != "get" or self._derived or not self._is_scratch(op.operands[0])
+        return op.name != "get" or self._derived or not is_scratch(self._loop, op.operands[0])
 
     def is_indirect(self) -> bool:
         """True if elements are read at indices that are computed from elements."""
@@ -69,15 +69,6 @@ class ChosenIteration:
             if op.name == "get" or not loaded.isdisjoint(op.operands):
                 loaded.add(op.result)
         return False
-
-    def _is_scratch(self, array: Value) -> bool:
-        """True if each iteration of the loop around has its own array, which neither it nor ``loop`` carries.
-
-        Its cotangent would be scattered into, at an index that depends on data, and not stay in lanes or registers.
-        """
-        around = self._loop.parent
-        return (around is not None and array.block in around.blocks - self._loop.blocks
-                and array.owner is not around.head)
 
     def _enter_blocks(self, todo: list[Value]) -> bool:
         """Enter the blocks that lead to ``new``, and on which value each of them depends; False if that is too many."""
@@ -143,6 +134,15 @@ class ChosenIteration:
                 condition, = old.term.operands
                 at.branch(values.get(condition, condition), *edges[0], *edges[1])
         return copies[self._loop.head]
+
+
+def is_scratch(loop: Loop, array: Value) -> bool:
+    """True if each iteration of the loop around has its own array, which neither it nor ``loop`` carries.
+
+    Its cotangent would be scattered into, at an index that depends on data, and not stay in lanes or registers.
+    """
+    around = loop.parent
+    return around is not None and array.block in around.blocks - loop.blocks and array.owner is not around.head
 
 
 def copy_op(op: Op, b: Builder, values: dict[Value, Value]) -> Value:

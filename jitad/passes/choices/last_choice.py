@@ -23,11 +23,16 @@ The iteration has computed the same before, so its loads are in bounds and nothi
 every iteration computes it without control flow, and if its partial derivatives are finite, the first iteration is
 taken in place of none, and the result selected: loops around it may then run in lanes (``outer_loop``).
 
+Loops that data end, and loops around those whose choices have been rewritten, carry more than the number of an
+iteration (``choice_sources``).
+
 Notation: a *choice* is a carried float that is replaced as a whole or kept; its *links* are the values that are either
 the old or the new one on the way to the back edge.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ...ir.builder import Builder
 from ...ir.dominance import Dominators
@@ -36,8 +41,10 @@ from ...ir.ops import COMPARISONS
 from ...ir.types import I64, Scalar, is_float_scalar
 from ...ir.uses import EDGE, ops_of, uses
 from ..analysis.cfg import substitute
-from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+from .choice_sources import Sources
 from .chosen_iteration import LONGEST, ChosenIteration, copy_op
+from .undefined_arguments import merge_undefined
 
 SMOOTH = frozenset("add sub mul neg get cast const".split())
 """Ops whose partial derivatives are finite numbers for finite operands."""
@@ -46,46 +53,71 @@ Uses = dict[Value, list[tuple[Op, int]]]
 
 
 def last_choice(module: Module, indirect: bool = False) -> bool:
-    """Rewrite the choices of every loop without choices inside; expects normal form.  Returns True if any was made.
+    """Rewrite the choices of every loop, inner loops first; expects normal form.  Returns True if any was made.
 
     With ``indirect`` only those that read elements at indices which are elements themselves.
     """
     changed = False
     for func in module.functions.values() if module.derived else ():
-        forest = loop_forest(func)
-        left = forest.open_loops()
-        mapping: dict[Value, Value] = {}
-        rewritten = set[Loop]()
-        for loop in forest.loops:                            # inner loops first
-            known = counted(loop)
-            if not rewritten.isdisjoint(loop.children):
-                rewritten.add(loop)                          # its blocks are no longer those of the forest
-            elif known is not None and loop not in left and loop.exit is not None \
-                    and len(forest.dom.preds[loop.exit]) == 1:
-                for choice in _choices(loop, known, forest.dom):
-                    if indirect and not choice.iteration.is_indirect():
-                        continue
-                    mapping |= choice.rewrite(func)
-                    rewritten.add(loop)
-        substitute(func, mapping)
-        changed |= bool(rewritten)
+        around = _rewrite(func, indirect, None)
+        while around:
+            changed = True
+            if not indirect:
+                merge_undefined(func)
+            around = _rewrite(func, indirect, around) if not indirect else set()
     return changed
 
 
-def _choices(loop: Loop, known: Counted, dom: Dominators) -> list[_Choice]:
-    """The choices of a loop; none if it carries anything else that may have a derivative."""
+def _rewrite(func: Function, indirect: bool, around: set[Block | None] | None) -> set[Block | None]:
+    """Rewrite the choices of loops without choices inside; returns the heads of the loops around them, or None.
+
+    ``around``: the heads of loops around those that have been rewritten: only these are looked at.
+    """
+    forest = loop_forest(func)
+    left = forest.open_loops()
+    mapping: dict[Value, Value] = {}
+    rewritten, changed = set[Loop](), set[Block | None]()
+    for loop in forest.loops:                                # inner loops first
+        if not rewritten.isdisjoint(loop.children):
+            rewritten.add(loop)                              # its blocks are no longer those of the forest
+        elif loop not in left and loop.exit is not None and loop.preheader is not None \
+                and len(forest.dom.preds[loop.exit]) == 1 and (around is None or loop.head in around):
+            for choice in _choices(loop, forest, around is not None):
+                if indirect and not choice.is_indirect():
+                    continue
+                mapping |= choice.rewrite(func)
+                for other in forest.loops if choice.behind is not None else ():
+                    if other.preheader is loop.exit:
+                        other.preheader = choice.behind
+                rewritten.add(loop)
+                changed.add(loop.parent.head if loop.parent is not None else None)
+    substitute(func, mapping)
+    return changed
+
+
+def _choices(loop: Loop, forest: LoopForest, again: bool) -> Sequence[_Choice | Sources]:
+    """The choices of a loop; none if it carries anything else that may have a derivative.
+
+    ``again``: the choices of a loop inside have been rewritten.
+    """
     others = [p for p in loop.head.params if not (isinstance(p.type, Scalar) and not p.type.is_float)]
     if not others or not all(isinstance(p.type, Scalar) for p in others) or \
-            any(b.term is None or b.term.name not in ("jump", "branch") for b in loop.blocks):
+            any(b.term is None or b.term.name not in ("jump", "branch", "switch") for b in loop.blocks):
         return []
+    known = counted(loop)
     used = uses(ops_of(loop.blocks))
-    found = [_Choice(loop, known, dom, used, p) for p in others]
+    found: Sequence[_Choice | Sources] = [Sources(loop, forest, used, p) for p in others] \
+        if again or known is None else [_Choice(loop, known, forest.dom, used, p) for p in others]
     return [choice for choice in found if choice.results] if all(choice.holds() for choice in found) else []
 
 
 class _Choice:
-    """One choice, ``p``; ``new``: what replaces it; ``iteration``: what computes ``new``; ``results``: what follows."""
+    """One choice, ``p``; ``new``: what replaces it; ``iteration``: what computes ``new``; ``results``: what follows.
 
+    ``behind``: the block to which what follows the loop has moved, if it has.
+    """
+
+    behind: Block | None = None
     new: Value
     iteration: ChosenIteration
 
@@ -110,6 +142,9 @@ class _Choice:
         self.new = leaves[0]
         self.iteration = ChosenIteration(self.loop, self.known.iv, self.dom, self.new)
         return self.iteration.found and bool(self.iteration.ops)
+
+    def is_indirect(self) -> bool:
+        return self.iteration.is_indirect()
 
     def _is_link(self, v: Value) -> bool:
         """True if ``v`` may be the old value; enters it, and what it may be, in ``links``."""
@@ -205,6 +240,7 @@ class _Choice:
 
     def _branched(self, func: Function, exit: Block, last: Value, start: Value) -> Value:
         chosen, go = func.new_block("chosen"), func.new_block("go")
+        self.behind = go
         final = go.add_param(self.p.type, self.p.hint)
         go.ops, go.term, exit.ops, exit.term = exit.ops, exit.term, [], None
         for op in go.all_ops():

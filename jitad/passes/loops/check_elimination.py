@@ -15,17 +15,24 @@ negative zero becomes zero.
 
 A remainder of a number that is known to be near its range, as ``(i + 1) % n`` behind a check of ``a[i]``, becomes a
 comparison and a selection, which take a fifth of a division's time.  Loop counters are left to ``peel``.
+
+What is known of a value is dropped where paths join.  If a comparison behind the join asks whether a parameter is
+negative, or less than some value, and that is known of the argument of each edge, it is known of the parameter: the
+index of the least element so far, which a loop leaves, is the index of an element.
 """
 
 from __future__ import annotations
 
 from ...ir.builder import Builder
-from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import COMPARISONS
 from ...ir.types import BOOL, I64
 from ..analysis.affine import Affine
 from ..analysis.facts import Walk
 from ..analysis.loops import counted
+
+MOST = 8
+"""The most bounds of one parameter, and the depth to which selections among its arguments are examined."""
 
 
 def check_elimination(module: Module) -> None:
@@ -46,6 +53,9 @@ class _Decider(Walk):
         for loop in self.loops.values():
             if loop.exit is not None and loop.latch is not None and loop.latch.term is not None:
                 self._enter_repeats(loop.latch.term.operands[0], loop.latch.term.edges[0].block is loop.head)
+        self.bounds = self._bounds_behind_joins()
+        self.holds: dict[tuple[Value, Value | None], int] = {}       # (parameter, bound) → the edges that pass such
+        self.dead: set[Edge] = set()
 
     def _enter_repeats(self, condition: Value, truth: bool) -> None:
         self.repeats[condition] = truth
@@ -119,6 +129,10 @@ class _Decider(Walk):
         return kept
 
     def end(self, block: Block) -> None:
+        self._decide_branch(block)
+        self._leave(block)
+
+    def _decide_branch(self, block: Block) -> None:
         term = block.term
         assert term is not None
         if term.name != "branch" or term.operands[0].const is not None:
@@ -129,3 +143,85 @@ class _Decider(Walk):
             op.block = block
             block.ops.append(op)
             term.operands = [op.result]
+
+    # --- joins ------------------------------------------------------------------------------------
+
+    def _bounds_behind_joins(self) -> dict[Value, list[Value | None]]:
+        """The bounds by which comparisons could be decided, of integer parameters of blocks that are no loop's head.
+
+        A bound is a value that the parameter may be less than, or None: the parameter may be at least zero.
+        """
+        found: dict[Value, list[Value | None]] = {}
+        todo: list[tuple[Value, Value | None]] = [
+            (_index(op.operands[0]), None if op.operands[1].const == 0 else op.operands[1])
+            for op in self.func.all_ops() if op.name in ("lt", "ge") and op.operands[0].type == I64]
+        while todo:
+            v, bound = todo.pop()
+            if v.op is not None and v.op.name == "select":
+                todo += [(x, bound) for x in v.op.operands[1:] if v.type == I64 and x.op is None]
+            block = v.block
+            if v.op is not None or block in self.heads or block is self.func.entry or block not in self.dom.preds:
+                continue
+            known = found.setdefault(v, [])
+            if bound in known or len(known) == MOST or not self._is_ahead(bound, block):
+                continue
+            known.append(bound)
+            todo += [(a, bound) for e in self.incoming[block] if (a := e.argument(v)) is not None]
+        return found
+
+    def _is_ahead(self, bound: Value | None, block: Block) -> bool:
+        """True if ``bound`` is computed ahead of ``block`` on every path."""
+        return bound is None or bound.const is not None or \
+            bound.block is not block and self.dom.dominates(bound.block, block)
+
+    def _leave(self, block: Block) -> None:
+        """Count the bounds that the arguments of the edges from ``block`` are known to have."""
+        term = block.term
+        assert term is not None
+        here = self.incoming[block]
+        if here and self.dead.issuperset(here):
+            self.dead.update(term.edges)
+        elif term.name == "branch" and (truth := term.operands[0].const) is not None:
+            self.dead.add(term.edges[1 if truth else 0])
+        for e in term.edges:
+            for p in e.block.params:
+                for bound in self.bounds.get(p, ()):
+                    a = e.argument(p)
+                    if e in self.dead or a is not None and self._has_bound(a, bound, MOST):
+                        self.holds[p, bound] = self.holds.get((p, bound), 0) + 1
+
+    def _has_bound(self, v: Value, bound: Value | None, depth: int) -> bool:
+        form = self._bounded(v, bound)
+        if self.prover.proves(form) or self._proves_choice(form):
+            return True
+        return depth > 0 and (sides := self._sides(v)) is not None and all(
+            self._has_bound(x, bound, depth - 1) for x in sides)
+
+    def _sides(self, v: Value) -> list[Value] | None:
+        """The values one of which ``v`` is, if a selection or a join behind which no loop begins chooses it."""
+        op = v.op
+        if op is not None:
+            return op.operands[1:] if op.name == "select" else [] if op.name == "undef" else None
+        args = [e.argument(v) for e in self.incoming.get(v.block, ())] if v.block not in self.heads else []
+        return [a for a in args if a is not None] if args and None not in args else None
+
+    def _bounded(self, v: Value, bound: Value | None) -> Affine:
+        """The form that is not negative if ``v`` has the bound."""
+        form = self.ranges.form(v)
+        return form if bound is None else self.ranges.form(bound).minus(form).plus(Affine(-1))
+
+    def _enter(self, block: Block) -> None:
+        super()._enter(block)
+        for p in block.params:
+            for bound in self.bounds.get(p, ()):
+                if self.holds.get((p, bound)) == len(self.incoming[block]):
+                    self.prover.assume(self._bounded(p, bound))
+
+
+def _index(v: Value) -> Value:
+    """``i`` if ``v`` is ``i + n`` where ``i`` is negative, and else ``i``."""
+    op = v.op
+    test = op.operands[0].op if op is not None and op.name == "select" else None
+    if op is not None and test is not None and test.name == "lt" and test.operands[0] is op.operands[2]:
+        return op.operands[2]
+    return v

@@ -9,6 +9,7 @@ Files, in reading order::
     dead_stores            what a loop stores and nothing reads, as cleared cotangents
     load_speculation       elements that do not change, loaded ahead of loops in which checks precede the load
     loop_load_elimination  what an iteration has stored, in registers for the next two
+    predictive_commoning   what the iteration before has computed, carried instead of computed again for a neighbour
     neighbour_updates      accumulation into neighbouring elements, each loaded and stored once
     update_groups          its part that finds them
     array_order            operations on arrays ahead of the scalars between them, for common nests

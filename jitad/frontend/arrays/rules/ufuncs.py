@@ -16,7 +16,7 @@ from . import lengths, promotion
 from .dtypes import float_loop
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
-from .promotion import NO, Rule, as_dtype, inexact, promote, refuse
+from .promotion import NO, Rule, as_dtype, inexact, promote, rank, refuse, static_int
 
 
 def float_unary(op: str, least: type = np.float16) -> Rule:
@@ -90,21 +90,27 @@ def extremum_but_nan(op: str) -> Rule:
 
 
 def square(t: Context, x: Any) -> Sym:
-    x = promotion.strong(lift(t, x))
-    v = promotion.cast(t, x.value, I8) if x.scalar.is_bool else x.value
+    v = _bools_as_int8(t, x)
     return Sym(t.builder.mul(v, v), False)
 
 
+def power_operator(t: Context, x: Any, y: Any) -> Sym:
+    """``x ** y``; that of an array of bools and the number 2 is ``np.square``, unlike ``np.power``."""
+    squared = static_int(y) == 2 and (base := lift(t, x)).scalar.is_bool and rank(base.value) > 0 and lift(t, y).weak
+    return square(t, x) if squared else power(t, x, y)
+
+
+def _bools_as_int8(t: Context, x: Any) -> Value:
+    x = promotion.strong(lift(t, x))
+    return promotion.cast(t, x.value, I8) if x.scalar.is_bool else x.value
+
+
 def conjugate(t: Context, x: Any) -> Sym:
-    if lift(t, x).scalar.is_bool:
-        refuse(t, "the conjugate of NumPy bools is an int8, which is not supported", ".astype(int) first")
-    return promotion.strong(lift(t, x))
+    return Sym(_bools_as_int8(t, x), False)
 
 
 def reciprocal(t: Context, x: Any) -> Sym:
-    if not (lifted := lift(t, x)).weak and lifted.scalar.is_bool:
-        refuse(t, "the reciprocal of NumPy bools is an int8, which is not supported", ".astype(int) first")
-    v = number(t, promotion.strong(lift(t, x)), "reciprocal")
+    v = _bools_as_int8(t, x)
     e, dtype = t.builder, dtype_of(v.type)
     if dtype.is_float:
         return Sym(e.div(e.const(1, dtype), v), False)
