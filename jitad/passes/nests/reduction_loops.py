@@ -9,9 +9,10 @@ a column, whose elements are no neighbours.  Those of neighbouring iterations ar
       t := sum(v)                                 again ^inner(k + 1, s')
       …                                         … with s' for t
 
-The order of additions stays free.  The operand must be cheap arithmetic on slices and scalars without broadcasting, and
-at the end nothing in the loop may make an array.  Sums of nothing are passed by.  A smallest or largest element is
-written so after differentiation only: of several that are equal, derivatives of ``max`` and ``maximum`` differ.
+The order of additions stays free.  Before differentiation, inner loops may follow, as of a column that is standardised.
+The operand must be cheap arithmetic on slices and scalars without broadcasting, and at the end nothing in the loop may
+make an array.  Sums of nothing are passed by.  A smallest or largest element is written so after differentiation only:
+of several that are equal, derivatives of ``max`` and ``maximum`` differ.
 
 So are, after differentiation, the *updates* of a reverse loop, which adds such arrays to windows and to whole arrays
 that it carries: the adjoint of a largest element adds to its column where the elements equal it.  Updates of as many
