@@ -71,7 +71,6 @@ from .passes.induction.loop_bounds import loop_bounds
 from .passes.induction.loop_counters import loop_counters
 from .passes.induction.residue_classes import residue_classes
 from .passes.induction.strength_reduction import strength_reduction
-from .passes.induction.stride_versioning import stride_versioning
 from .passes.induction.triangle_blocks import triangle_blocks
 from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
@@ -214,6 +213,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "size_versions", _then(size_versions, _SIMPLIFY, Step(retype_all), _SIMPLIFY)),
     ("adjoint", "last_choice", _then(lambda module: last_choice(module, indirect=True), _SIMPLIFY, _DCE)),
+    ("adjoint", "loop_counters", _then(loop_counters, _SIMPLIFY)),      # a while loop may be unrolled as well
     ("adjoint", "unroll", Step(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
@@ -322,7 +322,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "panels", _then(panels, _SIMPLIFY, _LICM)),
     ("optimized", "loop_unswitch", _then(loop_unswitch, _all_reachable, _SIMPLIFY, _CSE)),
     ("optimized", "neighbour_updates", _then(neighbour_updates, _STORED_ONCE)),
-    ("optimized", "stride_versioning", Step(stride_versioning)),
     ("optimized", "loop_versioning", Step(loop_versioning)),
     ("optimized", "equal_lengths", _then(equal_lengths, Step(condition_pre), _SIMPLIFY)),
     ("optimized", "column_blocks", _then(column_blocks, _SIMPLIFY, _CSE)),
@@ -372,7 +371,7 @@ NOT_ON_GPU = frozenset("""
     equal_lengths check_strips stride_specialise fission outer_products dot_products arg_reductions
     border_splitting safe_arguments
     index_set_splitting residue_classes invariant_tables dead_stores load_speculation loop_load_elimination
-    chain_reassociation stride_versioning strength_reduction code_sinking join_folding jump_threading extreme_places
+    chain_reassociation strength_reduction code_sinking join_folding jump_threading extreme_places
     loop_bounds extreme_reductions rare_updates column_blocks column_major own_starts short_axes single_elements
     triangle_blocks table_starts covered_boxes double_buffering loop_idioms slice_loops array_contraction
     predictive_commoning

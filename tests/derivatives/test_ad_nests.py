@@ -52,6 +52,20 @@ def twice(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     return total
 
 
+def above_mean(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
+    """The second inner loop reads what the first has computed, which so runs ahead of its reverse loop."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        mean = 0.0
+        for j in range(x.shape[1]):
+            mean += x[i, j]
+        mean /= x.shape[1]
+        for j in range(x.shape[1]):
+            if x[i, j] > mean:
+                total += (x[i, j] - mean) ** 2 * w[i]
+    return total
+
+
 def three(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
     total = 0.0
     for k in range(3):
@@ -141,7 +155,7 @@ def windows(x: np.ndarray, w: np.ndarray, at: np.ndarray) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize("f, arrays", [
     (splats, 0), (windows, None), (gathered, 0), (continued, 0), (twice, None), (three, 0), (needed, None),
-    (scanned, 0), (drawn, 0), (carried_on, 2)])
+    (scanned, 0), (drawn, 0), (carried_on, 2), (above_mean, None)])
 def test_gradients_and_saved_rows(f: Callable, arrays: int | None) -> None:
     jitted = jit(f, grad=(0, 1))
     value, _ = jitted.value_and_grad(X, W, AT)

@@ -489,3 +489,35 @@ def test_frames_have_lanes(f: Any, args: Any, wrt: Any) -> None:
         return g(*args)
     text = jit(both).inspect("optimized", *args)
     assert re.search(r"= pop .* : stack, f64\[16\]", text)
+
+
+def and_behind(x: Any) -> Any:
+    """Each iteration stores to its own element, and to the next one, which the next iteration stores again."""
+    out = np.zeros(len(x))
+    for i in range(len(x) - 1):
+        out[i] = halved(x[i])
+        out[i + 1] = out[i] + x[i + 1]
+    return out
+
+
+def adds_behind(x: Any) -> Any:
+    out = np.zeros(len(x))
+    for i in range(len(x) - 1):
+        out[i + 1] += halved(x[i])
+        out[i] += halved(x[i + 1])
+    return out
+
+
+def halved(x: Any) -> Any:
+    while x > 0.4:
+        x = math.tanh(x) * 0.9 - 0.01
+    return x
+
+
+@pytest.mark.parametrize("f", [and_behind, adds_behind])
+@pytest.mark.parametrize("n", [3, 40])
+def test_elements_of_two_iterations(f: Any, n: int) -> None:
+    """Additions of cotangents may share a chunk, stores and additions in order may not."""
+    x = X[:n]
+    np.testing.assert_allclose(jit(f)(x), f(x), rtol=1e-14)
+    jitad.check_grads(f, (x,), order=1)

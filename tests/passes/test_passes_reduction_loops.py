@@ -90,7 +90,31 @@ def parted(x: Any, y: Any, k: Any) -> Any:
     return out
 
 
-BECOME_LOOPS = [windows, several, blocks, columns, extremes]
+def standard(x: Any, y: Any, k: Any) -> Any:
+    """Columns, with another loop behind their sums."""
+    out = np.zeros(y.shape)
+    for j in range(y.shape[1]):
+        mean = np.sum(y[:, j]) / len(y)
+        scale = math.sqrt(np.sum((y[:, j] - mean) ** 2) + 1.0)
+        for i in range(len(y)):
+            out[i, j] = (y[i, j] - mean) / scale
+    return out
+
+
+def standard_sum(x: Any, y: Any, k: Any) -> float:
+    """The same, whose elements are added up column after column."""
+    total = 0.0
+    for j in range(y.shape[1]):
+        mean = np.sum(y[:, j]) / len(y)
+        scale = x[j] / math.sqrt(np.sum((y[:, j] - mean) ** 2) + 1.0)
+        for i in range(len(y)):
+            z = (y[i, j] - mean) * scale
+            if z > 0.0:
+                total += z * z
+    return total
+
+
+BECOME_LOOPS = [windows, several, blocks, columns, extremes, standard, standard_sum]
 
 
 @pytest.mark.slow
@@ -138,6 +162,15 @@ def test_updates_of_reverse_loops_are_loops_over_elements() -> None:
     assert "bool[16]" in text and "bool[?]" not in text
     for n in (2, 5, 16, 23):
         check_grads(best, (RNG.normal(size=n), RNG.normal(size=(n, n))), order=1)
+
+
+def test_lanes_collect_sums_behind_sums_of_columns() -> None:
+    """Since LLVM makes no vectors of loops over a column."""
+    fast = jit(lambda x, y: standard_sum(x, y, None), grad=(0, 1))
+    x, y = RNG.normal(size=40), RNG.normal(size=(6, 40))
+    value, _ = fast.value_and_grad(x, y)
+    assert value == pytest.approx(standard_sum(x, y, None), rel=1e-13)
+    assert "terms: f64[?, 16]" in fast.value_and_grad.inspect("optimized", x, y)
 
 
 def test_equal_elements_share_the_cotangent() -> None:

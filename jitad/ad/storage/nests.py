@@ -83,6 +83,11 @@ def is_separate(sweep: ThereAndBack, reads: Mapping[Block, list[tuple[Value, Blo
     late = late_values(sweep, outer, inner)
     if any(a in late for loop in inner for a in loop.entry_edge().args):
         return False
+    loop_of = {b: loop for loop in inner for b in loop.blocks}
+    for block, loop in loop_of.items():                      # a merged loop runs ahead of those that come before it
+        if any(v in late or v.block in loop_of for op in block.all_ops() for v in op.used()
+               if v.block not in loop.blocks):
+            return False
     for block in _outside(sweep, outer, inner):
         level = sweep.forest.loop_of(block)
         for op in block.all_ops():
@@ -94,7 +99,6 @@ def is_separate(sweep: ThereAndBack, reads: Mapping[Block, list[tuple[Value, Blo
             into = sweep.forest.loop_of(edge.block)
             if into is not outer and edge.block in outer.blocks and any(a in late for a in edge.args):
                 return False
-    loop_of = {b: loop for loop in inner for b in loop.blocks}
     for block in outer.blocks:
         for v, bar in reads.get(block, ()):
             if v in late or loop_of.get(block) not in (None, loop_of.get(sweep.home[bar])):

@@ -12,7 +12,6 @@ Files, in reading order::
     break_bounds         conditions on a counter that end its loop, moved into its bound
     residue_classes      loops that act in one residue class of the counter, as chequerboards do, step by the modulus
     invariant_tables     what an inner loop computes alike each time, computed once ahead of the loop around
-    stride_versioning    loops that step by a value known at run time, counted and without checks if it is positive
     triangle_blocks      recurrences over the rows of a triangle, 16 of which begin together
     triangles            its part that finds them
     strength_reduction   indices that are stepped themselves; one of the last passes

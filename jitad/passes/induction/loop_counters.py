@@ -1,4 +1,4 @@
-"""Counts the iterations of loops that step an integer by one up to a bound, as ``for`` does: from 0, first of all.
+"""Counts the iterations of loops that step an integer up to a bound, as ``for`` does: from 0, first of all.
 
 ::
 
@@ -11,9 +11,14 @@
                                                  branch %it + 1 < %trip, ^loop(%it + 1, …), …
 
 ``while j < n: …; j += 1`` is such a loop, as are those that count down or up to ``<=``, or with several bounds, as in
-``while j < n and j <= i + radius``.  What is passed on behind the loop for ``j`` is its bound.  The trip count must
-provably not wrap.  A loop that counts already gets its counter as the first parameter, since the passes that follow
-look for it there.
+``while j < n and j <= i + radius``.  What is passed on behind the loop for ``j`` is its bound.  With several bounds the
+trip count must provably not wrap.  With one, a trip count that has wrapped is not positive, since the loop is entered:
+the largest integer takes its place, which is as good as the number itself, as no loop comes to its end.
+
+With one bound, the step may be another one, ``n // 2`` as well.  A sieve's ``while j <= n: …; j += i`` is such a loop.
+It goes on for ever if ``i`` turns out not to be positive, and has the largest integer for its trip count.
+
+A loop that counts already gets its counter as the first parameter, since the passes that follow look for it there.
 """
 
 from __future__ import annotations
@@ -49,14 +54,15 @@ def loop_counters(module: Module) -> bool:
 
 @dataclass(frozen=True)
 class _Step:
-    """A loop that is repeated while ``param`` plus ``sign`` is within all bounds.
+    """A loop that is repeated while ``param`` plus ``by``, or minus it as ``sign`` says, is within all bounds.
 
-    It is short of a bound, or equal to it if the bound is inclusive.
+    It is short of a bound, or equal to it if the bound is inclusive.  ``by`` is positive or a loop-invariant value.
     """
 
     loop: Loop
     param: Value
     sign: int
+    by: int | Value
     bounds: tuple[tuple[Value, bool], ...]
 
     @property
@@ -73,10 +79,10 @@ def _step(loop: Loop) -> _Step | None:
         return None
     repeats = latch.term.edges[0].block is loop.head
     found = [_bound(loop, test, repeats) for test in _tests(latch.term.operands[0], "and" if repeats else "or")]
-    if None in found or len({b[:2] for b in found if b}) != 1:
+    if None in found or len({b[:3] for b in found if b}) != 1:
         return None
-    param, sign = next(b[:2] for b in found if b)
-    return _Step(loop, param, sign, tuple(b[2:] for b in found if b))
+    param, sign, by = next(b[:3] for b in found if b)
+    return _Step(loop, param, sign, by, tuple(b[3:] for b in found if b)) if by == 1 or len(found) == 1 else None
 
 
 def _tests(condition: Value, junction: str) -> list[Value]:
@@ -85,27 +91,30 @@ def _tests(condition: Value, junction: str) -> list[Value]:
     return [t for v in op.operands for t in _tests(v, junction)] if op and op.name == junction else [condition]
 
 
-def _bound(loop: Loop, condition: Value, repeats: bool) -> tuple[Value, int, Value, bool] | None:
-    """The parameter that a condition bounds, its step, the bound, and whether it is inclusive."""
+def _bound(loop: Loop, condition: Value, repeats: bool) -> tuple[Value, int, int | Value, Value, bool] | None:
+    """The parameter that a condition bounds, how it steps to the bound, the bound, and whether that is inclusive."""
     test = condition.op
     if test is None or test.name not in ORDERS or test.operands[0].type != I64:
         return None
     name = test.name if repeats else NEGATED[test.name]
     for following, bound, relation in (*zip(test.operands, test.operands[::-1], (name, MIRRORED[name])),):
         sign = 1 if relation in ("lt", "le") else -1
-        param = _stepped(loop, following, sign)
-        if param is not None and (bound.block not in loop.blocks or bound.const is not None):
-            return param, sign, bound, relation in ("le", "ge")
+        found = _stepped(loop, following, sign)
+        if found is not None and (bound.block not in loop.blocks or bound.const is not None):
+            param, by = found
+            return param, sign, by, bound, relation in ("le", "ge")
     return None
 
 
-def _stepped(loop: Loop, following: Value, sign: int) -> Value | None:
-    """The parameter of the head that each iteration replaces by ``following``, which is it plus ``sign``."""
+def _stepped(loop: Loop, following: Value, sign: int) -> tuple[Value, int | Value] | None:
+    """The parameter of the head that each iteration replaces by ``following``, and by what it steps that way."""
     for param, after in loop.back_edge().passed():
         if after is following and (step := stepped(loop, param)) is not None:
             amount, direction = step
-            if amount.const is not None and direction * amount.const == sign:
-                return param
+            if amount.const is not None and direction * sign * amount.const > 0:
+                return param, abs(amount.const)
+            if amount.const is None and direction == sign:
+                return param, amount
     return None
 
 
@@ -133,20 +142,23 @@ class _Counting(Walk):
     def _fits(self, step: _Step) -> list[bool] | None:
         """For each bound, whether the distance to it provably does not wrap; at least one more to one of them neither.
 
-        ``None`` if not, or if the loop may not be entered.
+        ``None`` if not, unless there is one bound, or if the loop may not be entered.
         """
         form, proves = self.ranges.form, self.prover.proves
         fits, behind = [], False
+        rest = step.by - 1 if isinstance(step.by, int) else 0
         for bound, inclusive in step.bounds:
             low, high = (step.start, bound) if step.sign > 0 else (bound, step.start)
             distance, extra = form(high).minus(form(low)), 1 if inclusive else 0
             if not proves(distance.plus(Affine(extra - 1))):
                 return None
             up_to, past = (proves(form(low).plus(Affine(-k))) or proves(Affine(LARGEST - k).minus(distance))
-                           for k in (0, extra))
+                           for k in (rest, rest + extra))
             fits.append(up_to)
             behind |= up_to and past
-        return fits if behind else None
+        if len(fits) > 1:
+            return fits if behind else None
+        return [behind and (isinstance(step.by, int) or proves(form(step.by).plus(Affine(-1))))]
 
 
 def _count(step: _Step, fits: list[bool]) -> None:
@@ -167,7 +179,8 @@ def _count(step: _Step, fits: list[bool]) -> None:
     entry.args.append(zero)
     ops, head.ops = head.ops, []
     b = Builder(head, latch.term.loc)
-    value = b.add(start, it) if step.sign > 0 else b.sub(start, it)
+    moved = it if step.by == 1 else b.mul(it, step.by)
+    value = b.add(start, moved) if step.sign > 0 else b.sub(start, moved)
     head.ops += ops
     for block in loop.blocks:
         for op in block.all_ops():
@@ -188,17 +201,35 @@ def _trip(b: Builder, step: _Step, start: Value, fits: list[bool]) -> tuple[Valu
     ends = [b.again(v) for v, _ in step.bounds]
     if inclusive:
         ends = [v if within else b.sub(v, step.sign) for v, (_, within) in zip(ends, step.bounds)]
-    near = ends[fits.index(True)]
+    near = ends[fits.index(True)] if any(fits) else ends[0]
     distances = []
     for v, fit in zip(ends, fits):
-        if not fit:                                        # no further than one to which the distance does not wrap
+        if not fit and len(ends) > 1:                      # no further than one to which the distance does not wrap
             v = b.minimum(v, near) if up else b.maximum(v, near)
         distances.append(b.sub(v, start) if up else b.sub(start, v))
     trip = functools.reduce(b.minimum, distances)
     trip = b.add(trip, 1) if inclusive else trip
+    if step.by != 1:
+        return _strided(b, step, start, trip, all(fits))
+    if not any(fits):
+        trip = b.select(b.gt(trip, 0), trip, b.const(LARGEST))
     if len(ends) > 1:
         return trip, b.add(start, trip) if up else b.sub(start, trip)
     return trip, b.add(ends[0], step.sign) if inclusive else ends[0]
+
+
+def _strided(b: Builder, step: _Step, start: Value, distance: Value, fits: bool) -> tuple[Value, Value]:
+    """The same for a step other than one."""
+    if isinstance(step.by, int):
+        trip = b.floordiv(b.add(distance, step.by - 1), step.by)
+        goes_on = b.le(trip, 0)
+    else:
+        trip = b.add(b.floordiv(b.sub(distance, 1), b.maximum(step.by, 1)), 1)
+        goes_on = b.or_(b.le(trip, 0), b.le(step.by, 0))
+    if not fits:
+        trip = b.select(goes_on, b.const(LARGEST), trip)
+    moved = b.mul(trip, step.by)
+    return trip, b.add(start, moved) if step.sign > 0 else b.sub(start, moved)
 
 
 def _move_first(loop: Loop, iv: Value) -> None:

@@ -11,7 +11,7 @@
 The normal form counts from 0, so that passes can compare iterations.  In machine code ``%k`` is one instruction less in
 each iteration if it is stepped itself: LLVM then compares it with its last value and drops ``%it``.  LLVM's own
 strength reduction, which would do so too, is disabled (``lowering/jit/cpu.py``).  Differences, of loops that count
-downwards, are treated likewise.
+downwards, are treated likewise, and so are steps by a loop-invariant value, ``start + it * step`` as in a sieve.
 """
 
 from __future__ import annotations
@@ -37,21 +37,27 @@ def strength_reduction(module: Module) -> None:
 
 def _stepped(loop: Loop, known: Counted) -> dict[Value, Value]:
     """Carry the index of a loop, and remove the ops that compute it; returns what takes the place of their results."""
-    read = [op for op in users(ops_of(loop.blocks)).get(known.iv, ()) if op is not known.next.op]
-    forms = {(op.name, op.operands[op.operands[0] is known.iv]) for op in read if _is_index(op, known.iv)}
-    if len(forms) != 1 or not all(_is_index(op, known.iv) for op in read):
+    uses = users(ops_of(loop.blocks))
+    read = [op for op in uses.get(known.iv, ()) if op is not known.next.op]
+    counter, step, scaling = known.iv, None, None
+    if len(read) == 1 and read[0].name == "mul":
+        scaling = read[0]
+        counter, step = scaling.result, scaling.operands[scaling.operands[0] is known.iv]
+        read = uses.get(counter, [])
+    forms = {(op.name, op.operands[op.operands[0] is counter]) for op in read if _is_index(op, counter)}
+    if len(forms) != 1 or not all(_is_index(op, counter) for op in read):
         return {}
-    (name, start), latch, step = next(iter(forms)), loop.latch, known.next.op
-    if start.const is not None or start.block in loop.blocks or latch is None or step is None:
+    (name, start), latch, count = next(iter(forms)), loop.latch, known.next.op
+    if any(v.const is not None or v.block in loop.blocks for v in (start, step) if v) or latch is None or count is None:
         return {}
     index = loop.head.add_param(I64)
     loop.entry_edge().args.append(start)
-    at = latch.ops.index(step)
+    at = latch.ops.index(count)
     latch.ops, later = latch.ops[:at], latch.ops[at:]
     b = Builder(latch, read[0].loc)
-    loop.back_edge().args.append(b.emit(name, index, b.const(1)))
+    loop.back_edge().args.append(b.emit(name, index, step or b.const(1)))
     latch.ops += later                                       # the test of the end comes behind (``index_tests``)
-    for op in read:
+    for op in [*read, scaling] if scaling else read:
         assert op.block is not None
         op.block.ops.remove(op)
     return {op.result: index for op in read}

@@ -9,9 +9,10 @@ a column, whose elements are no neighbours.  Those of neighbouring iterations ar
       t := sum(v)                                 again ^inner(k + 1, s')
       …                                         … with s' for t
 
-The order of additions stays free.  The operand must be cheap arithmetic on slices and scalars without broadcasting, and
-at the end nothing in the loop may make an array.  Sums of nothing are passed by.  A smallest or largest element is
-written so after differentiation only: of several that are equal, derivatives of ``max`` and ``maximum`` differ.
+The order of additions stays free.  Before differentiation, inner loops may follow, as of a column that is standardised.
+The operand must be cheap arithmetic on slices and scalars without broadcasting, and at the end nothing in the loop may
+make an array.  Sums of nothing are passed by.  A smallest or largest element is written so after differentiation only:
+of several that are equal, derivatives of ``max`` and ``maximum`` differ.
 
 So are, after differentiation, the *updates* of a reverse loop, which adds such arrays to windows and to whole arrays
 that it carries: the adjoint of a largest element adds to its column where the elements equal it.  Updates of as many
@@ -47,12 +48,12 @@ MOST_AXES = 2
 
 
 def reduction_loops(module: Module, func: Function, derived: bool) -> bool:
-    """Rewrite the reductions of every such loop of one block; returns True if there were any."""
+    """Rewrite the reductions at the head of every such loop; returns True if there were any."""
     if not any(op.name in STEPS for op in func.all_ops()):
         return False
     found = False
     for loop in loop_forest(func).loops:
-        known = counted(loop) if loop.blocks == {loop.head} else None
+        known = counted(loop) if not derived or loop.blocks == {loop.head} else None
         if known is not None and known.iv.index == 0 and loop.preheader is not None:
             nest = _Reductions(loop, known, users(func.all_ops()), derived)
             if nest.ops and (derived or nest.moves) and nest.keep(module) and nest.leaves_no_array():
@@ -160,7 +161,7 @@ class _Reductions:
         """True if all else that the loop makes are scalars, and updates of arrays that it carries."""
         head = self.loop.head
         gone = {*self.parts, *self.ops, *self.updates}
-        rest = [op for op in (*head.ops, head.term) if op is not None and op not in gone]
+        rest = [op for b in self.loop.blocks for op in b.all_ops() if op not in gone]
         made = {op.result for op in self.parts if isinstance(op.result.type, Array)}
         passed = all({*self.readers.get(op.result, ())} <= {head.term} or self.readers[op.result][0] in self.updates
                      for op in self.updates)

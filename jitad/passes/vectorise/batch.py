@@ -66,6 +66,7 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
     test = head.term.operands[0]
     bound = {*head.params, known.next, test, *(op.result for op in (*stores, *sums))}
     rows = Rows(b, known.iv, start, b.minimum(b.sub(known.trip, start), CHUNK), bound, late_checks=True)
+    note_next(rows, known, stores)
     counting = {known.next.op, test.op}
     new: dict[Value, Value] = {known.next: known.trip}
     terms: dict[Op, Value] = {}
@@ -98,21 +99,28 @@ def _in_chunks(func: Function, loop: Loop, known: Counted) -> None:
 def stores_of(loop: Loop, others: Collection[Value] = ()) -> dict[Op, Value] | None:
     """The ops that store to an element of a carried array for each iteration, or add to it, with the array.
 
-    One index is the counter, others are fixed.  Each array is either stored to or added to.  ``None`` if the loop
-    carries another value that is not among ``others``, or uses such an array otherwise.
+    One index is the counter, others are fixed.  Each array is either stored to or added to, in an order that does not
+    matter, or at one index that counts.  ``None`` if the loop carries another value that is not among ``others``, or
+    uses such an array otherwise.
     """
     def stores(op: Op, array: Value) -> bool:
-        counting = [v for v in op.operands[2:] if counts(loop, v)]
+        counting = _counting(loop, op)
         return op.name in ("set", "add_at") and op.operands[0] is array and len(counting) == 1 and all(
             v is counting[0] or v.block not in loop.blocks for v in op.operands[2:])
     found, used = dict[Op, Value](), users(ops_of(loop.blocks))
     for p in loop.head.params[1:]:
         if p not in others:
             chain = _chain(loop, p, used, stores)
-            if len({op.name for op in chain}) != 1:
+            free = all(op.attrs.get("acc") for op in chain)
+            if len({op.name for op in chain}) != 1 or not free and len({_counting(loop, op)[0] for op in chain}) > 1:
                 return None
             found |= dict.fromkeys(chain, p)
     return found
+
+
+def _counting(loop: Loop, op: Op) -> list[Value]:
+    """The indices of an element that count the iterations of a loop."""
+    return [v for v in op.operands[2:] if counts(loop, v)]
 
 
 def counts(loop: Loop, v: Value) -> bool:
@@ -230,6 +238,12 @@ def add_up(rows: Rows, sums: Mapping[Op, Value], terms: Mapping[Op, Value], para
     b.branch(b.lt(again, rows.length), body, [again, *totals], done, totals)
     b.at(done)
     return {v: done.add_param(v.type, v.hint) for v in ends}
+
+
+def note_next(rows: Rows, known: Counted, stores: Collection[Op]) -> None:
+    """Let the counter of the next iteration count as well, if ``stores`` have it for an index."""
+    if any(v is known.next for op in stores for v in op.operands[2:]):
+        rows.firsts[known.next] = rows.b.add(rows.start, 1)
 
 
 def store(rows: Rows, op: Op, array: Value, done: Value | None = None) -> Value:

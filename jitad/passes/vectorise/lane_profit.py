@@ -57,10 +57,10 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(
             _is_work(op, kinds, accesses) for op in ops):
         return None
-    if kinds.collected and not any(_is_serial(forest.innermost[b], kinds) for b in blocks):
+    inner = dict.fromkeys(forest.innermost[b] for b in blocks)
+    if kinds.collected and not any(_is_serial(loop, kinds) or _is_strided(loop, accesses) for loop in inner):
         return None
     if all(_along_lanes(op, kinds) for op in accesses):
-        inner = dict.fromkeys(forest.innermost[b] for b in blocks)
         if accesses and not all(_keeps_from_vectors(loop, accesses, kinds) for loop in inner):
             return _short_trips(inner, kinds, SHORT_WINDOW) if all(_sums_up(loop, kinds) for loop in inner) else None
         if not accesses and any(_adds_across(loop, kinds) for loop in inner) and \
@@ -74,7 +74,6 @@ def pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> dict[Value, int] |
     if not all(_along_lanes(op, kinds) or _accesses_rows(op, kinds) for op in accesses) or \
             not any(_is_serial(forest.innermost[b], kinds) or _recurs(forest.innermost[b], kinds) for b in blocks):
         return None
-    inner = dict.fromkeys(forest.innermost[b] for b in blocks)
     in_order = not fastmath or any(_is_serial(loop, kinds, free=True) or _recurs(loop, kinds) for loop in inner)
     return {} if in_order else _row_lengths(inner, kinds)
 

@@ -11,7 +11,7 @@ from ...ir.types import BOOL, I64, Array, Scalar, Stack, dtype_of
 from ...ir.uses import ops_of, users
 from ..analysis.cost import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .batch import add_up_all, counts, passed_on, store, terms_where
+from .batch import add_up_all, counts, note_next, passed_on, store, terms_where
 from .batch_rules import NoRows, Rows, check_sizes
 
 _FREE = ("const", "undef", "stack_empty")
@@ -52,6 +52,7 @@ class MaskedChunks:
         self.updated = {v: p for p, op in last.items() for v in passed_on(loop, op.result, used)}
         bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.adding)), *self.updated}
         self.rows = Rows(b, known.iv, start, b.const(LANES), bound)
+        note_next(self.rows, known, stores)
         self.skipped = {known.next.op, test.op}
         self.checked: list[Op] = []                    # the checks that the counter is below a size
         self.new: dict[Value, Value] = {known.next: known.trip}
