@@ -150,7 +150,10 @@ def _transpose(op: Op) -> Found:
 
 
 def _get(op: Op) -> Found:
-    """``a[i][j]`` is ``a[i, j]``; an element of a ``fill`` is its value; a stored element is not read again."""
+    """``a[i][j]`` is ``a[i, j]``; an element of a ``fill`` is its value; a stored element is not read again.
+
+    An element of ``a[:n]`` is that of ``a``: a row through which a loop updates its matrix is such a slice of it.
+    """
     a, indices = op.operands[0], op.operands[1:]
     if a.op is None:
         return None
@@ -160,6 +163,10 @@ def _get(op: Op) -> Found:
         return indices[0]
     if not isinstance(op.result.type, Scalar):
         return None
+    if a.op.name == "slice":
+        starts, steps = a.op.operands[1::3], a.op.operands[3::3]
+        plain = all(v.const == 0 for v in starts) and all(v.const == 1 for v in steps)
+        return ("get", [a.op.operands[0], *indices], {}) if plain else None
     if a.op.name == "fill" or (a.op.name == "broadcast_to" and isinstance(a.op.operands[0].type, Scalar)):
         return a.op.operands[0]
     stored = a.op.name == "set" and len(a.op.operands) == len(op.operands) + 1

@@ -164,6 +164,22 @@ for {.t} in range({?2|3}):
         {.u}[{.j}] {?=|+=} np.tanh({.o}[{.j}])
 {set f} = {.u}.sum() + {.u}[1]
 """
+AFTER = """
+{.q=let m} = {m}
+{.p=let v} = {v}
+{.n} = len({.p})
+{.w=new f} = {?0.0|{f}}
+for {.j} in range({?{.n}|3}):
+    {.s} = {?0.0|{f}}
+    for {.k} in range({.n}):
+        {.s} {?+=|-=} {.p}[{.k}] * {?{.q}[{.j} % 2, {.k} % 3]|0.5}
+    {?{.s} /= {.n} + 1|{.s} *= {f}|pass}
+    {.u} = {?0.0|{.s}}
+    for {.k} in range({?{.n}|{.n}|{i}}):
+        {.r} = {.q}[{.k} % 2, {.j} % 3] - {?{.s}|{.s}|{f}}
+        {?if {.r} > {?{.s}|0.0}: |}{?{.w}|{.w}|{.u}} {?+=|-=} {.r} * {?{.r}|{.p}[{.k} % 3]|{.s}}
+    {?pass|{.w} += {?{.u}|{.s} * {.u}|{f}} * 0.1}
+"""
 
 CONSTRUCTS: list[Construct] = [
     S("stores after an inner loop", f"{INNER}    {STORE}\n    {{?pass|{STORE}}}{TOTAL}", 3, where="outer"),
@@ -181,6 +197,7 @@ CONSTRUCTS: list[Construct] = [
     S("columns of columns", COLUMNS, 1.5, where="outer"),
     S("borders", BORDERS, 2, where="outer"),
     S("state read again and again", STATE, 1, where="outer"),
+    S("loop behind a loop that it reads", AFTER, 2, where="outer"),
     S("loop over a grid", GRID, 1.5, where="outer"),
     # --- f32
     E("h", "float32 variable", "{var h}", 3),
