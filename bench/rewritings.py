@@ -175,12 +175,12 @@ class Rows(Rewriting):
         def row(m: re.Match[str]) -> str:
             if m[1] not in self.parameters or m[2] in changed:
                 return m[0]
-            name = rows.setdefault((m[1], m[2]), "") or self.fresh("row")
-            rows[m[1], m[2]] = name
-            return f"{name}[{m[3]}]"
+            if (m[1], m[2]) not in rows:
+                rows[m[1], m[2]] = self.fresh("row")
+            return f"{rows[m[1], m[2]]}[{m[3]}]"
         text = re.sub(r"\b(\w+)\[(\w+), (\w+)\]", row, "\n".join(map(ast.unparse, node.body)))
         node.body = ast.parse(text).body
-        taken = [ast.parse(f"{name} = {array}[{i}]").body[0] for (array, i), name in rows.items() if name]
+        taken = [ast.parse(f"{name} = {array}[{i}]").body[0] for (array, i), name in rows.items()]
         return [*taken, node]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def pairs(p: Ordinary, way: str) -> Iterator[Pair]:
             continue
         f, g, args, longer = make(p.function), make(other), tuple(p.args), (*p.args, *more)
         _compare(f"{p.name}{label}, {way}", f(*args), g(*longer), p.rtol if not label else RTOL)
-        yield f"{p.name}{label}", lambda: f(*args), lambda: g(*longer)      # noqa: B023
+        yield f"{p.name}{label}", partial(f, *args), partial(g, *longer)
 
 
 def _compare(name: str, expected: Any, found: Any, rtol: float) -> None:

@@ -69,6 +69,11 @@ class Value:
         op = self.op
         return op.attrs["value"] if op is not None and op.name == "const" else None
 
+    @property
+    def undefined(self) -> bool:
+        """True for an ``undef``, whose value does not matter."""
+        return self.op is not None and self.op.name == "undef"
+
     def __repr__(self) -> str:
         return f"%{self.hint or hex(id(self))[-5:]}:{self.type}"
 

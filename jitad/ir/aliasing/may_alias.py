@@ -166,7 +166,7 @@ class MayAlias:
         """Go along an edge: the block's parameters get their new values, all at once."""
         params = [(i, self.number[p]) for i, p in enumerate(edge.block.params) if p in self.number]
         passed = {p.index: a for p, a in edge.passed() if p in self.number and p not in self.taken
-                  and not (a.op is not None and a.op.name == "undef")}           # which has no memory
+                  and not a.undefined}           # which has no memory
         shared = {i: pairs.with_self(self.number[a]) for i, a in passed.items()}
         among = self._results(pairs, term, shared) if term.name == "call" else frozenset()
         for _, n in params:

@@ -103,6 +103,16 @@ class AffineForms:
         return x.plus(y) if op.name == "add" else x.minus(y)
 
 
+def unwrapped(v: Value) -> Value:
+    """``i`` if ``v`` is ``select(i < 0, i + n, i)``, an index that may count from the end; ``v`` itself otherwise."""
+    op = v.op
+    test = op.operands[0].op if op is not None and op.name == "select" else None
+    if op is None or test is None or test.name != "lt" or test.operands[0] is not op.operands[2] or \
+            test.operands[1].const != 0:
+        return v
+    return op.operands[2]
+
+
 def stays_beyond(forms: AffineForms, fixed: Value, moving: Value, loop: Loop, known: Counted) -> bool:
     """True if ``fixed`` does not change in a counted loop, and ``moving``, which does, never takes on its value.
 

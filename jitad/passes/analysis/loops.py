@@ -269,7 +269,7 @@ def _tests_trip(v: Value, trip: Value, dom: Dominators) -> bool:
     if v.op is None and v.block in dom.preds:
         beside = dom.arguments(trip) if trip.op is None and trip.block is v.block else None
         pairs = {(x, beside[k] if beside else trip) for k, x in enumerate(dom.arguments(v))}
-        tests = [(x, n) for x, n in pairs if not (x is not None and x.op is not None and x.op.name == "undef")]
+        tests = [(x, n) for x, n in pairs if x is None or not x.undefined]
         return len(tests) == 1 and len(tests) < len(pairs) and tests[0][0] is not None and tests[0][1] is not None and \
             tests[0][0].op is not None and _tests_trip(tests[0][0], tests[0][1], dom)
     return v.op is not None and v.op.name == "lt" and v.op.operands[0].const == 0 and v.op.operands[1] is trip

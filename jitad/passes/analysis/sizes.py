@@ -31,7 +31,7 @@ class Solver:
                     known, given = self.sources.setdefault(p, []), e.argument(p)
                     if given is None:
                         self.sources[p] = None               # the result of a call
-                    elif known is not None and not (defined and given.op is not None and given.op.name == "undef"):
+                    elif known is not None and not (defined and given.undefined):
                         known.append(given)
         self.params: dict[Axis, Size] = {}
 

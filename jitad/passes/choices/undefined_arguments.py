@@ -51,6 +51,6 @@ def merged_arguments(x: Arguments, y: Arguments) -> list[Value | None]:
 
 
 def is_undefined(v: Value | None) -> bool:
-    return v is not None and v.op is not None and v.op.name == "undef"
+    return v is not None and v.undefined
 
 

@@ -27,7 +27,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import COMPARISONS
 from ...ir.types import BOOL, I64
-from ..analysis.affine import Affine
+from ..analysis.affine import Affine, unwrapped
 from ..analysis.facts import Walk
 from ..analysis.loops import counted
 
@@ -153,7 +153,7 @@ class _Decider(Walk):
         """
         found: dict[Value, list[Value | None]] = {}
         todo: list[tuple[Value, Value | None]] = [
-            (_index(op.operands[0]), None if op.operands[1].const == 0 else op.operands[1])
+            (unwrapped(op.operands[0]), None if op.operands[1].const == 0 else op.operands[1])
             for op in self.func.all_ops() if op.name in ("lt", "ge") and op.operands[0].type == I64]
         while todo:
             v, bound = todo.pop()
@@ -216,12 +216,3 @@ class _Decider(Walk):
             for bound in self.bounds.get(p, ()):
                 if self.holds.get((p, bound)) == len(self.incoming[block]):
                     self.prover.assume(self._bounded(p, bound))
-
-
-def _index(v: Value) -> Value:
-    """``i`` if ``v`` is ``i + n`` where ``i`` is negative, and else ``i``."""
-    op = v.op
-    test = op.operands[0].op if op is not None and op.name == "select" else None
-    if op is not None and test is not None and test.name == "lt" and test.operands[0] is op.operands[2]:
-        return op.operands[2]
-    return v

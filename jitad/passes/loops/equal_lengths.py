@@ -24,6 +24,7 @@ from ...ir.expression_keys import key
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Scalar
+from ..analysis.affine import unwrapped
 from ..analysis.cfg import is_pure, own_exit, set_term
 from ..analysis.loops import Loop, LoopForest, loop_forest
 from ..analysis.sizes import Solver
@@ -100,9 +101,8 @@ def _last(found: dict[Value, Value], v: Value) -> Value:
 
 def _wrapped(select: Op) -> tuple[Value, Value] | None:
     """The index and the size in ``select(i < 0, i + n, i)``, else None."""
-    negative, moved, there = select.operands[0].op, select.operands[1].op, select.operands[2]
-    if negative is None or moved is None or negative.name != "lt" or negative.operands[0] is not there or \
-            negative.operands[1].const != 0 or moved.name != "add" or there not in moved.operands:
+    there, moved = unwrapped(select.result), select.operands[1].op
+    if there is select.result or moved is None or moved.name != "add" or there not in moved.operands:
         return None
     size = moved.operands[1] if moved.operands[0] is there else moved.operands[0]
     return (there, size) if _is_size(size) else None

@@ -34,6 +34,7 @@ from ...ir.expression_keys import alike, translated
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
+from ..analysis.affine import unwrapped
 from ..analysis.loops import Loop, LoopForest, loop_forest
 
 Mapping = dict[Value, Value]
@@ -207,7 +208,7 @@ class _Behind:
     def _found(self, at: Value, ops: Iterable[Op]) -> Mapping:
         """The results of ``ops`` that are what the loop has carried, for the choice ``at``."""
         ops = list(ops)
-        index = {op.result: at for op in ops if self.inside and _is_wrapped(op, at)}
+        index = {op.result: at for op in ops if self.inside and op.name == "select" and unwrapped(op.result) is at}
         known = {translated(op, index): op.result for op in reversed(ops) if len(op.results) == 1}
         found: Mapping = {self.p: at}
         own = {op.result for op in self.expressions} | {self.p}
@@ -271,7 +272,7 @@ class _Behind:
         if op.name == "and":
             return all(self._holds(v, at) for v in op.operands)
         x, *bound = op.operands
-        is_index = x is at or x.op is not None and _is_wrapped(x.op, at)
+        is_index = unwrapped(x) is at
         if op.name == "ge":
             return is_index and bool(bound[0].const == 0)
         size = bound[0].op if bound else None
@@ -284,13 +285,6 @@ class _Behind:
             if any(op.name == "check" and alike(op.operands[0], condition) for op in block.ops):
                 return True
         return False
-
-
-def _is_wrapped(op: Op, at: Value) -> bool:
-    """True for ``select(at < 0, at + n, at)``."""
-    test = op.operands[0].op if op.name == "select" else None
-    return test is not None and test.name == "lt" and test.operands[0] is at and bool(test.operands[1].const == 0) \
-        and op.operands[2] is at
 
 
 def _needed(join: Block, found: Mapping) -> list[Op]:

@@ -311,4 +311,4 @@ def _latch(loop: Loop) -> Block:
 
 
 def _is_literal(v: Value) -> bool:
-    return v.const is not None or (v.op is not None and v.op.name == "undef")
+    return v.const is not None or v.undefined

@@ -85,7 +85,7 @@ class Lanes:
         if kind == SHARED:
             raise NoLanes
         wide = lanes_type(v.type, self.width)
-        if v.op is not None and v.op.name == "undef":
+        if v.undefined:
             return self.b.undef(wide)
         if v.op is not None and v.op.name in ("empty", "fill"):
             self.made.append(v.op.operands[1 if v.op.name == "fill" else 0:])

@@ -190,7 +190,7 @@ class MaskedChunks:
         else:
             self.masks[block] = self._either([m for _, m, _ in incoming])
         for i, p in enumerate(block.params):
-            args = [(m, args[i]) for _, m, args in incoming if not _is_undef(args[i])] or [(None, incoming[0][2][i])]
+            args = [(m, args[i]) for _, m, args in incoming if not args[i].undefined] or [(None, incoming[0][2][i])]
             self._set_param(p, args)
 
     def _either(self, masks: list[Mask]) -> Mask:
@@ -290,7 +290,7 @@ class MaskedChunks:
         self._behind(body, skip, left)
         for v in loop.exit_edge().args:
             if v.block in loop.blocks and v not in left:
-                rows.same[v] = b.undef(v.type) if _is_undef(v) else b.again(rows.flat(v))
+                rows.same[v] = b.undef(v.type) if v.undefined else b.again(rows.flat(v))
         self._note_frames(loop, args)
         self._edge(loop.exit_edge(), mass, m)
 
@@ -319,7 +319,7 @@ class MaskedChunks:
             if isinstance(v.type, Stack):
                 found[v] = rows.flat(v)
                 continue
-            if v not in rows.rows and (rows.flat(v).const is not None or _is_undef(v)):
+            if v not in rows.rows and (rows.flat(v).const is not None or v.undefined):
                 continue                                         # the same for all, whenever they leave
             now = rows.all_of(v)
             if now not in carried:
@@ -392,7 +392,7 @@ class MaskedChunks:
         """The parameters that count, by the same steps from the same start, and do not leave the loop."""
         again, leaving, found = loop.back_edge().args, loop.exit_edge().args, set[int]()
         for k, (p, first, v) in enumerate(zip(loop.head.params, args, again)):
-            while (merged := {x for x in self.forest.dom.arguments(v) if x is not None and not _is_undef(x)}
+            while (merged := {x for x in self.forest.dom.arguments(v) if x is not None and not x.undefined}
                    if v.op is None and v.block in loop.blocks and v.block is not loop.head else set()):
                 if len(merged) > 1:
                     break
@@ -414,10 +414,6 @@ def _is_next(v: Value, p: Value) -> bool:
     """True if ``v`` is one more than ``p``."""
     return p.type == I64 and v.op is not None and v.op.name == "add" and v.op.operands[0] is p and \
         v.op.operands[1].const == 1
-
-
-def _is_undef(v: Value) -> bool:
-    return v.op is not None and v.op.name == "undef"
 
 
 def _zeros(block: Block, like: Value) -> Value:
